@@ -8,6 +8,7 @@ mod words;
 
 use imports::{Tree, circles, fold};
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -66,7 +67,7 @@ const FILE_LINES_MAX: usize = 600;
 /// No file below these folders uses itself by way of others, and no folder in them another that
 /// uses it. In the other crates this holds for the modules of `lib.rs` and not for files within
 /// one.
-const WITHOUT_CIRCLES: &[&str] = &["crates/device/src"];
+const WITHOUT_CIRCLES: &[&str] = &["crates/device/src", "src/cmd"];
 
 #[test]
 fn the_tree_is_tidy() {
@@ -284,18 +285,19 @@ fn folded(graph: &imports::Graph, folder: &str, depth: usize) -> imports::Graph 
 /// What only one place may say: (words, where they may stand, why).
 const PLACES: &[(&str, &[&str], &str)] = &[
     ("Instant::now", &["crates/device/src/clock.rs"], "clock.rs alone reads the clock"),
-    ("print!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
-    ("println!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::print, cmd::say"),
-    ("io::stderr()", &["src/cmd/mod.rs", "src/cmd/progress.rs"], "cmd::say alone complains"),
+    ("print!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::output"),
+    ("println!(", &[], "it panics on a closed pipe, and cmd alone prints: cmd::output"),
+    ("io::stderr()", &["src/cmd/output.rs", "src/cmd/progress.rs"], "output::say alone complains"),
     (
         "stdout()",
         &[
-            "src/cmd/mod.rs",
-            "src/cmd/report.rs",
-            "src/cmd/turns.rs",
+            "src/cmd/document.rs",
+            "src/cmd/global.rs",
+            "src/cmd/output.rs",
+            "src/cmd/recording/turns.rs",
             "crates/device/src/library.rs",
         ],
-        "cmd::write_out alone writes there: what a verb found does not depend on who reads it",
+        "output::write_out alone writes there: what a verb found does not depend on who reads it",
     ),
     ("process::exit", &["src/cmd", "src/main.rs"], "cmd alone exits"),
     ("use std as ", &[], "the import check knows std by its name"),
@@ -347,7 +349,7 @@ fn planted_faults_are_found() {
     assert!(at("src/session/mod.rs", "println!(\"hello\");\n").contains("cmd alone prints"));
     assert!(at("src/cmd/list.rs", "io::stdout().lock();\n").contains("on who reads it"));
     assert!(at("src/cmd/run.rs", "eprintln!(\"{why}\");\n").contains("a closed pipe"));
-    assert!(at("src/cmd/run.rs", "writeln!(io::stderr(), \"x\");\n").contains("cmd::say alone"));
+    assert!(at("src/cmd/run.rs", "writeln!(io::stderr(), \"x\");\n").contains("output::say alone"));
     assert!(at("src/units.rs", "#[allow(dead_code)]\n").contains("expect"));
     assert!(at("src/units.rs", "fn f() {\n    todo!()\n}\n").contains("unfinished"));
     assert!(at("src/stats/mod.rs", "use std as s;\n").contains("std by its name"));
@@ -499,4 +501,85 @@ fn folders_that_use_each_other_are_found() {
     let tests =
         ("crates/device/src/gpu/vendor.rs", "#[cfg(all(test, unix))] use super::super::cuda::X;");
     assert_eq!(circles_with(&[cuda, gpu, tests, driver]), "");
+}
+
+/// The modules of src/cmd that are verbs: those whose `run` the command line's `main` calls.
+fn verbs(graph: &imports::Graph) -> BTreeSet<String> {
+    let used = graph.get("src/cmd/mod.rs: main").into_iter().flatten();
+    let called = used.filter(|(_, path)| path.ends_with("::run"));
+    called.filter_map(|(node, _)| module_of_cmd(node)).map(str::to_owned).collect()
+}
+
+/// The module of src/cmd that a node of the graph is in: `fleet` for `src/cmd/fleet/read.rs`. None
+/// for src/cmd/mod.rs and for what is not below src/cmd.
+fn module_of_cmd(node: &str) -> Option<&str> {
+    let name = node.strip_prefix("src/cmd/")?.split(['/', '.']).next();
+    name.filter(|name| *name != "mod")
+}
+
+/// What uses a verb and is neither of that verb nor src/cmd/mod.rs.
+fn uses_of_verbs(tree: &Tree) -> Vec<String> {
+    let graph = tree.graph("src");
+    let verbs = verbs(&graph);
+    if verbs.is_empty() {
+        return vec!["src/cmd/mod.rs: its `main` calls no verb's `run`".into()];
+    }
+    let mut faults = Vec::new();
+    let users = graph.iter().filter(|(user, _)| !user.starts_with("src/cmd/mod.rs"));
+    for (user, (node, path)) in users.flat_map(|(user, used)| used.iter().map(move |to| (user, to)))
+    {
+        let verb = module_of_cmd(node).filter(|name| verbs.contains(*name));
+        if verb.is_some() && verb != module_of_cmd(user) {
+            faults.push(format!("{user} uses {path}: put what verbs share into a module below"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn verbs_do_not_use_each_other() {
+    let faults = uses_of_verbs(&tree_of("src"));
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn planted_uses_of_verbs_are_found() {
+    let found = |more: &str, files: &[(&str, &str)]| {
+        let main = "mod list; mod fleet; mod plan; pub enum Verb { List(list::Args) }\n\
+                    fn main() { list::run(); fleet::run(); plan::begin() }\n";
+        let main = format!("{main}{more}");
+        let usual = [
+            ("src/cmd/mod.rs", main.as_str()),
+            ("src/cmd/list.rs", "use super::plan::begin; pub fn run() {} pub struct Args;"),
+            ("src/cmd/fleet/mod.rs", "mod read; pub fn run() { read::read() } pub struct Rows;"),
+            ("src/cmd/fleet/read.rs", "use super::Rows; pub fn read() {}"),
+            ("src/cmd/plan.rs", "pub fn begin() {}"),
+        ];
+        let rest = usual.iter().filter(|(path, _)| files.iter().all(|(other, _)| other != path));
+        uses_of_verbs(&Tree::of(rest.chain(files).copied())).join("\n")
+    };
+    assert_eq!(found("", &[]), "");
+    let by = |path: &'static str, text: &str| found("", &[(path, text)]);
+    // By a verb, by what verbs share, by a file within a verb, and from outside.
+    assert!(by("src/cmd/list.rs", "use super::fleet::Rows; pub fn run() {}").contains("Rows"));
+    assert!(by("src/cmd/plan.rs", "use super::list::Args; pub fn begin() {}").contains("Args"));
+    assert!(by("src/cmd/fleet/read.rs", "use crate::cmd::list; fn f() {}").contains("cmd::list"));
+    assert!(by("src/cmd/plan.rs", "use crate::cmd; fn f() { cmd::list::run() }").contains("list"));
+    assert!(by("src/session/mod.rs", "fn f() { crate::cmd::list::run() }").contains("list::run"));
+    // By a name that mod.rs gives it, and by all names at once.
+    let through = |text: &str| found("use fleet::Rows as Named;", &[("src/cmd/plan.rs", text)]);
+    assert!(through("fn f(rows: super::Named) {}").contains("plan.rs uses"));
+    assert!(by("src/cmd/plan.rs", "use super::list::*; pub fn begin() {}").contains("list::*"));
+    // Where no verb is known, nothing would be found.
+    let nothing = [("src/cmd/mod.rs", "fn main() {}")];
+    assert!(found("", &nothing).contains("calls no verb"));
+}
+
+#[test]
+fn planted_circles_among_the_files_of_cmd_are_found() {
+    let tree = Tree::of([
+        ("src/cmd/plan.rs", "use super::kernels::Kernel; pub struct Plan;"),
+        ("src/cmd/kernels.rs", "use super::plan::Plan; pub struct Kernel;"),
+    ]);
+    assert!(circular_imports("src", &tree).join("\n").contains("2 in a circle"));
 }

@@ -4,7 +4,7 @@
 use super::mutate::{Chance, change, change_bytes, change_lines, change_point};
 use fizeau::{
     bench::{self, Rank},
-    cmd::report::{ReportFormat, render},
+    cmd::document::{ReportFormat, render},
     data::Catalogue,
     session,
     world::Roster,

@@ -5,9 +5,12 @@
 //! records which this one reads.
 
 use super::{
-    Global, Interrupted, Usage,
-    compare::Share,
-    report::{self, ReportFormat},
+    disk,
+    document::{self, ReportFormat},
+    exit::{Interrupted, Usage},
+    global::Global,
+    output,
+    share::Share,
     tied,
 };
 use anyhow::{Context as _, bail};
@@ -28,9 +31,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
-
-/// Below the working directory, where the records of trials go.
-const LOCAL: &str = "results/local";
 
 /// Arguments of `ab`.
 #[derive(Args, Clone, Debug)]
@@ -106,9 +106,9 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let directory = match &args.out {
         Some(directory) => directory.clone(),
-        None => Path::new(LOCAL).join(format!("{}-ab", clock::utc_now().replace(':', ""))),
+        None => Path::new(disk::LOCAL).join(format!("{}-ab", clock::utc_now().replace(':', ""))),
     };
-    super::make_directory(&directory, "--out DIR")?;
+    disk::make_directory(&directory, "--out DIR")?;
     let sides = sides(args, global)?;
     let [a, b] = [&sides[0], &sides[1]].map(|side| side.planned(args));
     let (cases, mut warnings) = pair_up(&a?, &b?, &sides)?;
@@ -121,7 +121,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let settings =
         Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-    super::say(&format!("screening {} cases: A, B, B, A", names.len()));
+    output::say(&format!("screening {} cases: A, B, B, A", names.len()));
     let mut children = Children {
         sides: &sides,
         args,
@@ -140,11 +140,11 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let format = args.format.unwrap_or(default);
     let about = about::of_trial(&trial);
-    let mut text = report::render_about(&document, &about, format, report::window(global))?;
+    let mut text = document::render_about(&document, &about, format, document::window(global))?;
     if format == ReportFormat::Terminal {
-        text += &format!("\nrecords: {}\n", super::shown(&children.directory));
+        text += &format!("\nrecords: {}\n", output::shown(&children.directory));
     }
-    super::write_out(&text)?;
+    output::write_out(&text)?;
     Ok(ExitCode::from(trial.verdict().exit_code()))
 }
 
@@ -392,7 +392,7 @@ impl Pairs for Children<'_> {
     fn round(&mut self, number: u32, candidates: usize) {
         let last = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
         let cases = if candidates == 1 { "candidate" } else { "candidates" };
-        super::say(&format!("pair {number} of at most {last}: {candidates} {cases}"));
+        output::say(&format!("pair {number} of at most {last}: {candidates} {cases}"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A process of this program that measures and leaves a record: new pages, new contexts, and a
 //! record of its own.
 
-use super::{Global, Interrupted, launch};
+use super::{disk, exit::Interrupted, global::Global, parent, signals};
 use anyhow::{Context as _, bail};
 use fizeau_device::clock;
 use fizeau_domain::units::Seconds;
@@ -15,13 +15,13 @@ use std::{
 };
 
 /// How often the process is asked whether it has ended.
-const EVERY: Seconds = Seconds(0.02);
+pub const EVERY: Seconds = Seconds(0.02);
 
 /// Longest message of the process that is shown, in bytes.
 const SAID_MAX: u64 = 2_000;
 
 /// The file of its messages, in its directory.
-const MESSAGES: &str = "messages.txt";
+pub const MESSAGES: &str = "messages.txt";
 
 /// What a process measures.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +56,12 @@ impl Measuring<'_> {
         global: &Global,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Record> {
-        super::make_directory(place, "--out DIR")?;
+        disk::make_directory(place, "--out DIR")?;
         // A file and not a pipe: nobody reads while it runs, and a full pipe would stop it.
         let said = place.join(MESSAGES);
-        let messages = fs::File::create(&said).context("the file of messages")?;
+        let file = fs::File::create(&said).context("the file of messages")?;
         let mut command = self.command(Some(place), global)?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let mut child = command.spawn().context("cannot start a process to measure")?;
         let mut asked = false;
         let status = loop {
@@ -69,7 +69,7 @@ impl Measuring<'_> {
                 break status;
             }
             if interrupted.load(Ordering::Relaxed) && !asked {
-                launch::hand_on(&child);
+                signals::hand_on(&child);
                 asked = true;
             }
             clock::rest(EVERY);
@@ -80,13 +80,13 @@ impl Measuring<'_> {
         match status.code() {
             // 1: a case failed, of which the record tells more.
             Some(0 | 1) => {
-                keep_the_record_alone(place);
+                keep_alone(place, &[store::FILE]);
                 Ok(store::read(place)?)
             }
             Some(130) => Err(Interrupted.into()),
             code => {
                 let code = code.map_or("a signal".into(), |code| format!("exit code {code}"));
-                bail!("the process that measures ended with {code}: {}", words(&said))
+                bail!("the process that measures ended with {code}: {}", messages(&said))
             }
         }
     }
@@ -119,7 +119,7 @@ impl Measuring<'_> {
         }
         command.args(self.more).arg("--").args(self.cases);
         // It ends when this process does, however that ends.
-        command.env(launch::LAUNCHER, process::id().to_string());
+        command.env(parent::LAUNCHER, process::id().to_string());
         for variable in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN"] {
             command.env_remove(variable);
         }
@@ -127,8 +127,9 @@ impl Measuring<'_> {
     }
 }
 
-/// The last words of a process.
-fn words(said: &Path) -> String {
+/// What a process wrote into the file of its messages, at most [`SAID_MAX`] bytes; nothing where it
+/// cannot be read.
+pub fn messages(said: &Path) -> String {
     let mut text = Vec::new();
     let file = fs::File::open(said);
     match file.and_then(|file| file.take(SAID_MAX).read_to_end(&mut text)) {
@@ -137,10 +138,11 @@ fn words(said: &Path) -> String {
     }
 }
 
-/// Reports of many short runs would fill the disk; they can be made again from the record.
-fn keep_the_record_alone(place: &Path) {
+/// Removes all files of a run but those that are named. Reports of many short runs would fill the
+/// disk; they can be made again from the record.
+pub fn keep_alone(place: &Path, names: &[&str]) {
     let files = fs::read_dir(place).into_iter().flatten().flatten();
-    for file in files.filter(|file| file.file_name() != store::FILE) {
+    for file in files.filter(|file| !names.iter().any(|name| file.file_name() == *name)) {
         // What cannot be removed stays.
         let _ = fs::remove_file(file.path());
     }

@@ -1,8 +1,10 @@
 //! `fizeau claim`: whether a published figure can be true.
 
 use super::{
-    Global, Usage, exit, project,
-    report::{self, ReportFormat},
+    document::{self, ReportFormat},
+    exit::{self, Usage},
+    global::Global,
+    output, parts,
 };
 use crate::data::Catalogue;
 use clap::{Args, ValueEnum};
@@ -127,13 +129,13 @@ fn claims(args: &ClaimArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Claim>>
         Some("built-in") => catalogue.claims.values().cloned().collect(),
         _ => vec![
             file::read_text(path, TEXT_MAX)
-                .map_err(|error| anyhow::anyhow!("{}: {error}", super::shown(path)))?,
+                .map_err(|error| anyhow::anyhow!("{}: {error}", output::shown(path)))?,
         ],
     };
     let mut all = Vec::new();
     for text in &texts {
         let file = ClaimFile::parse(text)
-            .map_err(|why| Usage(format!("{}: {why}", super::shown(path))))?;
+            .map_err(|why| Usage(format!("{}: {why}", output::shown(path))))?;
         all.extend(file.claim);
     }
     Ok(all)
@@ -146,7 +148,7 @@ fn claims(args: &ClaimArgs, catalogue: &Catalogue) -> anyhow::Result<Vec<Claim>>
 /// Where a claim cannot be read, or the result cannot be written.
 pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let out = args.out.as_deref();
-    let format = report::format_without_cases(args.format, out, global, "claims")?;
+    let format = document::format_without_cases(args.format, out, global, "claims")?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let mut models: BTreeMap<String, Model> = BTreeMap::new();
     let mut judged = Vec::new();
@@ -169,7 +171,7 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         let part = match &claim.on {
             Some(on) => {
-                let found = project::part_called(&catalogue, "--on", on);
+                let found = parts::part_called(&catalogue, "--on", on);
                 Some(found.map_err(|Usage(why)| usage(why))?.0)
             }
             None => None,
@@ -182,12 +184,9 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let document = verdicts(&judged);
     let text = match format {
         ReportFormat::Csv => csv::of_tables(&document, &["claims"])?,
-        _ => report::render(&document, format, report::window(global))?,
+        _ => document::render(&document, format, document::window(global))?,
     };
-    match &args.out {
-        Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => super::write_out(&text)?,
-    }
+    document::deliver(&text, args.out.as_deref())?;
     let fails =
         |(_, verdict): &(Claim, Verdict)| args.fail_on.iter().any(|name| name.is(verdict.answer));
     Ok(ExitCode::from(if judged.iter().any(fails) { exit::FAILED } else { 0 }))

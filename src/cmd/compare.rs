@@ -1,9 +1,13 @@
 //! `fizeau compare`: what changed from one run to another.
 
 use super::{
-    Global, Usage,
-    report::{self, ReportFormat},
-    side_by_side,
+    disk,
+    document::{self, ReportFormat},
+    exit::Usage,
+    global::Global,
+    output,
+    records::gpus,
+    share::Share,
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -41,33 +45,11 @@ pub struct CompareArgs {
     #[arg(long, value_name = "SELECTOR[=REASON]")]
     pub waive: Vec<Waiver>,
     /// Output format [default: terminal, or by the name of --out; json with --json]
-    #[arg(long, value_parser = report::document_format())]
+    #[arg(long, value_parser = document::document_format())]
     pub format: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-}
-
-/// A share of one, written `0.05` or `5%`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share(pub f64);
-
-impl std::fmt::Display for Share {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-impl std::str::FromStr for Share {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Share, String> {
-        let (digits, scale) = match text.strip_suffix('%') {
-            Some(digits) => (digits, 100.0),
-            None => (text, 1.0),
-        };
-        let number: f64 = digits.trim().parse().map_err(|_| "write 0.05 or 5%".to_owned())?;
-        Ok(Share(number / scale))
-    }
 }
 
 /// Compares. The exit code is the verdict's: 1 where a case or a group of cases got worse that is
@@ -76,7 +58,7 @@ impl std::str::FromStr for Share {
 /// # Errors
 /// Where a record cannot be read, the two do not compare, or the result cannot be written.
 pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let format = report::format_of(args.format, args.out.as_deref(), global)?;
+    let format = document::format_of(args.format, args.out.as_deref(), global)?;
     let (before, after) = match (&args.before[..], &args.after[..]) {
         ([before, after], []) => (vec![before.clone()], vec![after.clone()]),
         (_, []) => {
@@ -87,7 +69,7 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
         (before, after) => (before.to_vec(), after.to_vec()),
     };
     for inputs in [&before, &after] {
-        super::spare_records(args.out.as_deref(), inputs)?;
+        disk::spare_records(args.out.as_deref(), inputs)?;
     }
     let options = compare::Options {
         threshold: args.threshold.0,
@@ -114,7 +96,7 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         let runs = comparison.before.iter_mut().chain(&mut comparison.after);
         for (run, place) in runs.zip(places) {
-            run.place = Some(super::shown(&place));
+            run.place = Some(output::shown(&place));
         }
         compared.push((gpu, comparison));
     }
@@ -124,12 +106,9 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let comparisons: Vec<&Comparison> = compared.iter().map(|(_, one)| one).collect();
     let about = about::of_comparisons(&comparisons);
-    let terminal = if args.out.is_some() { report::FILE } else { report::window(global) };
-    let text = report::render_about(&document, &about, format, terminal)?;
-    match &args.out {
-        Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => super::write_out(&text)?,
-    }
+    let terminal = document::terminal(args.out.as_deref(), global);
+    let text = document::render_about(&document, &about, format, terminal)?;
+    document::deliver(&text, args.out.as_deref())?;
     let verdict = Verdict::on_all(comparisons.iter().map(|one| one.verdict()));
     Ok(ExitCode::from(verdict.exit_code()))
 }
@@ -141,11 +120,11 @@ type Sides = (Option<String>, Vec<PathBuf>, Vec<PathBuf>);
 /// GPUs, GPU by GPU.
 fn sides(before: &[PathBuf], after: &[PathBuf]) -> anyhow::Result<Vec<Sides>> {
     let all = || before.iter().chain(after);
-    let Some(several) = all().find(|path| side_by_side::is_run(path)) else {
+    let Some(several) = all().find(|path| gpus::is_run(path)) else {
         return Ok(vec![(None, before.to_vec(), after.to_vec())]);
     };
-    let (gpu, record) = side_by_side::gpus(several).swap_remove(0);
-    if let Some(one) = all().find(|path| !side_by_side::is_run(path)) {
+    let (gpu, record) = gpus::directories(several).swap_remove(0);
+    if let Some(one) = all().find(|path| !gpus::is_run(path)) {
         bail!(
             "{} is a run of several GPUs and {} is not: compare GPU by GPU, such as {} ({gpu})",
             several.display(),
@@ -154,10 +133,10 @@ fn sides(before: &[PathBuf], after: &[PathBuf]) -> anyhow::Result<Vec<Sides>> {
         );
     }
     let names: BTreeSet<String> =
-        all().flat_map(|path| side_by_side::gpus(path)).map(|(gpu, _)| gpu).collect();
+        all().flat_map(|path| gpus::directories(path)).map(|(gpu, _)| gpu).collect();
     let records = |gpu: &str, paths: &[PathBuf]| -> anyhow::Result<Vec<PathBuf>> {
         let of_gpu = |path: &PathBuf| {
-            let found = side_by_side::gpus(path).into_iter().find(|(name, _)| name == gpu);
+            let found = gpus::directories(path).into_iter().find(|(name, _)| name == gpu);
             let record = found.map(|(_, record)| record).filter(|at| at.join(store::FILE).exists());
             record.with_context(|| {
                 let path = path.display();

@@ -1,6 +1,6 @@
 //! `fizeau devices`: what there is to measure, and what its limits are.
 
-use super::{Global, exit, plan, report};
+use super::{document, exit, global::Global, output, plan};
 use crate::data::Catalogue;
 use clap::Args;
 use fizeau_device::{BACKENDS, Backend, Device, Identity};
@@ -49,11 +49,11 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
         Document { title: "Devices".into(), subtitle: String::new(), blocks }
     };
     let format = match global.json {
-        true => report::ReportFormat::Json,
-        false => report::ReportFormat::Terminal,
+        true => document::ReportFormat::Json,
+        false => document::ReportFormat::Terminal,
     };
     let printed =
-        super::print(report::render(&document, format, report::window(global))?.trim_end())?;
+        output::print(document::render(&document, format, document::window(global))?.trim_end())?;
     Ok(if is_broken { ExitCode::from(exit::COULD_NOT_RUN) } else { printed })
 }
 

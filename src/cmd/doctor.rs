@@ -1,6 +1,6 @@
 //! `fizeau doctor`: what would spoil numbers here, and how to fix it.
 
-use super::{Global, exit, plan};
+use super::{document, exit, global::Global, output, plan};
 use crate::{data::Catalogue, measure, world::choice};
 use fizeau_device::{
     BACKENDS, Backend, Device, Finding,
@@ -37,11 +37,11 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     findings.extend(opened);
     findings.extend(unknowns(&plan::catalogue(global)?));
     match global.json {
-        true => super::print_json(&findings)?,
+        true => output::print_json(&findings)?,
         false => {
-            let text = text(&findings, super::report::window(global).width)?;
+            let text = text(&findings, document::window(global).width)?;
             let lines: Vec<String> = text.lines().map(fizeau_domain::text::clean).collect();
-            super::print(&lines.join("\n"))?
+            output::print(&lines.join("\n"))?
         }
     };
     let is_broken = BACKENDS.iter().any(|backend| backend.broken().is_some());

@@ -1,6 +1,6 @@
 //! `fizeau explain`: what a case measures, its work, its limits, its kernel, and how to repeat it.
 
-use super::{Global, Usage, estimate, plan, print, report, user_kernels};
+use super::{document, estimate, exit::Usage, global::Global, output::print, plan, user_kernels};
 use crate::{
     bench::{self, Rank},
     data::Catalogue,
@@ -96,10 +96,10 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
         document = without_numbers(document);
     }
     let format = match global.json {
-        true => report::ReportFormat::Json,
-        false => report::ReportFormat::Terminal,
+        true => document::ReportFormat::Json,
+        false => document::ReportFormat::Terminal,
     };
-    print(report::render(&document, format, report::window(global))?.trim_end())
+    print(document::render(&document, format, document::window(global))?.trim_end())
 }
 
 /// The suites to look in: the one that a plain run takes first.

@@ -2,16 +2,17 @@
 //! that connects them, for GPUs by itself.
 
 use super::{
-    Cli, Usage, Verb, exit, localise, run as run_verb,
+    exit::{self, Usage},
+    output, parent,
     signals::{self, Request, Requests},
 };
 use crate::world::{Choice, choice};
 use anyhow::Context;
-use clap::{Args, Parser};
+use clap::Args;
 use fizeau_comm::{mpi::abi, private, random::random, watchdog::neighbours};
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::{text::hex, units::Seconds};
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::Signal;
 use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
@@ -19,9 +20,6 @@ use std::{
     thread,
     time::Duration,
 };
-
-/// By which a rank knows the process that has started it.
-pub(super) const LAUNCHER: &str = "FIZEAU_LAUNCHER";
 
 /// Arguments of `launch`.
 #[derive(Args, Clone, Debug)]
@@ -58,19 +56,32 @@ const STOPPING: &str = "the ranks are asked to stop after this case, and what wa
 /// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// The command line that each rank runs, as far as `launch` has to know it.
+pub trait RanksCommand {
+    /// The device that is named in it.
+    fn device(&self) -> Option<String>;
+
+    /// How long the ranks will wait for each other; `None` where it cannot be told: they say why.
+    fn deadline(&self) -> Option<Seconds>;
+}
+
 /// Starts the ranks.
-pub fn run(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// Where they cannot be started, with clap's own where their command line is wrong.
+pub fn run<C: RanksCommand>(
+    args: &LaunchArgs,
+    parse: impl FnOnce(&[String]) -> Result<C, clap::Error>,
+) -> anyhow::Result<ExitCode> {
     let size = u64::from(args.ranks) * u64::from(args.nodes);
     if !(2..=1024).contains(&size) || args.ranks == 0 {
         return Err(Usage(format!("{size} ranks: a world has 2 to 1024")).into());
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let cli = match command_line(&args.command) {
-        Ok(cli) => cli,
-        Err(error) => return Ok(super::refused(&error)),
-    };
-    if !choice::is_host(&device(&cli)?) {
-        let deadline = deadline(&cli);
+    let command = parse(&args.command)?;
+    let device = Choice { device: command.device(), ranks: None }.device()?;
+    if !choice::is_host(&device) {
+        let deadline = command.deadline().unwrap_or(DEADLINE);
         let ranks = Ranks::start(args, node(args)?, &program)?;
         return ranks.wait(deadline);
     }
@@ -104,73 +115,6 @@ fn node(args: &LaunchArgs) -> anyhow::Result<u32> {
         return Err(Usage(why).into());
     }
     Ok(node)
-}
-
-/// The ranks' own command line.
-///
-/// # Errors
-/// Where it is wrong, or asks for help: then no rank starts.
-fn command_line(command: &[String]) -> Result<Cli, clap::Error> {
-    let program = std::iter::once("fizeau");
-    Cli::try_parse_from(program.chain(command.iter().map(String::as_str)))
-}
-
-/// The device that the ranks will choose.
-///
-/// # Errors
-/// Where the driver of a GPU is installed and does not work.
-fn device(cli: &Cli) -> anyhow::Result<String> {
-    let device = match &cli.verb {
-        Some(Verb::Run(args)) => args.plan.device.clone(),
-        Some(Verb::List(args)) => args.plan.device.clone(),
-        Some(Verb::Localise(args)) => args.device.clone(),
-        _ => None,
-    };
-    Ok(Choice { device, ranks: None }.device()?)
-}
-
-/// How long the ranks will wait for each other. Where it cannot be told they will say why.
-fn deadline(cli: &Cli) -> Seconds {
-    match &cli.verb {
-        Some(Verb::Run(args)) => run_verb::deadline(args, &cli.global).unwrap_or(DEADLINE),
-        Some(Verb::Localise(_)) => localise::DEADLINE,
-        _ => DEADLINE,
-    }
-}
-
-/// Makes this process end when the launcher does that has started it, if one has. False where that
-/// has ended already.
-pub(super) fn end_with_launcher() -> bool {
-    // Without it the rank continues by itself, as one of any other launcher does.
-    if std::env::var_os(LAUNCHER).is_some() {
-        let _ = set_parent_process_death_signal(Some(Signal::TERM));
-    }
-    !launcher_is_gone()
-}
-
-/// Whether this process was started by a launcher that has ended.
-fn launcher_is_gone() -> bool {
-    let launcher = std::env::var(LAUNCHER).ok().and_then(|process| process.parse::<i32>().ok());
-    let parent = getppid().map(|parent| parent.as_raw_nonzero().get());
-    launcher.is_some_and(|launcher| parent != Some(launcher))
-}
-
-/// Lets other ranks of a launcher that has ended continue where they are stopped: only then do they
-/// take the signal by which they end too.
-pub(super) fn wake_stopped_ranks() {
-    let Some(launcher) = std::env::var_os(LAUNCHER).filter(|_| launcher_is_gone()) else { return };
-    let own = [LAUNCHER.as_bytes(), b"=", launcher.as_encoded_bytes()].concat();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    for process in processes {
-        let variables = std::fs::read(process.path().join("environ")).unwrap_or_default();
-        let id = process.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(id) = id.and_then(Pid::from_raw)
-            && variables.split(|&byte| byte == 0).any(|one| one == own)
-        {
-            // Those that run do not notice.
-            let _ = kill_process(id, Signal::CONT);
-        }
-    }
 }
 
 /// Where the ranks of one node may meet, best first.
@@ -212,7 +156,7 @@ impl Ranks {
             });
             command.env("RANK", (first + place).to_string());
             command.env("LOCAL_RANK", place.to_string()).env("WORLD_SIZE", size.to_string());
-            command.env(LAUNCHER, std::process::id().to_string());
+            command.env(parent::LAUNCHER, std::process::id().to_string());
             if let Some(meeting) = &meeting {
                 command.env("FIZEAU_RENDEZVOUS", format!("file:{}", meeting.path().display()));
                 command.env("FIZEAU_TOKEN", &token);
@@ -241,8 +185,8 @@ impl Ranks {
                 let request = requests.take();
                 match request {
                     Some(Request::End) => {
-                        super::say_on_a_new_line(STOPPING);
-                        self.children.iter().for_each(hand_on);
+                        output::say_on_a_new_line(STOPPING);
+                        self.children.iter().for_each(signals::hand_on);
                     }
                     Some(Request::EndNow) => self.kill(),
                     None => {}
@@ -254,7 +198,7 @@ impl Ranks {
                 // One that ended by itself has said why, and whoever was asked to end is not to
                 // blame for it.
                 if status.code().is_none() && !was_asked(asked, status) {
-                    super::say(&format!("rank {number} was ended ({status})"));
+                    output::say(&format!("rank {number} was ended ({status})"));
                 }
                 failed = Some((clock::now(), Some(status)));
             }
@@ -311,7 +255,7 @@ impl Ranks {
             let stopped = since.get_or_insert_with(clock::now).elapsed();
             if stopped > limit {
                 let (number, process) = (self.first + place as u32, rank.id());
-                super::say(&format!(
+                output::say(&format!(
                     "rank {number} (process {process}) has been stopped for {stopped}, and the \
                      others wait for it; all are ended"
                 ));
@@ -347,34 +291,9 @@ fn was_asked(asked: Option<Request>, status: ExitStatus) -> bool {
     }
 }
 
-/// Asks a rank to end in order.
-pub(super) fn hand_on(rank: &Child) {
-    let process = Pid::from_child(rank);
-    // One that has ended by itself is not there any more.
-    let _ = kill_process(process, Signal::TERM);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_ranks_device_is_read_as_they_read_it() {
-        let of = |words: &str| {
-            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-            device(&command_line(&words).expect("a command line"))
-        };
-        for words in [
-            "run --backend=cuda:1",
-            "run --backend cuda:1 stream",
-            "run --device=cuda:1 -- collective",
-            "--json run collective --device cuda:1",
-            "localise --backend=cuda:1 --rounds 2",
-        ] {
-            assert_eq!(of(words).expect("a name"), "cuda:1", "{words}");
-        }
-        assert_eq!(of("run --label=--device --backend=host").expect("a name"), "host");
-    }
 
     #[test]
     fn who_was_asked_to_end_is_not_to_blame_for_it() {
@@ -385,14 +304,5 @@ mod tests {
         assert!(in_order(term) && !in_order(kill) && !in_order(fault));
         let at_once = |status| was_asked(Some(Request::EndNow), status);
         assert!(at_once(term) && at_once(kill) && !at_once(fault));
-    }
-
-    #[test]
-    fn a_wrong_command_line_starts_no_rank() {
-        let error =
-            command_line(&["run".into(), "--devise=cuda".into()]).err().expect("a typing error");
-        assert!(error.use_stderr());
-        let help = command_line(&["run".into(), "--help".into()]).err().expect("help");
-        assert!(!help.use_stderr());
     }
 }

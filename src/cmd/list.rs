@@ -1,6 +1,11 @@
 //! `fizeau list`: the plan without running it.
 
-use super::{Global, estimate, plan, print, print_json, report, user_kernels};
+use super::{
+    document, estimate,
+    global::Global,
+    output::{print, print_json},
+    plan, user_kernels,
+};
 use crate::{
     bench::{self, Rank},
     session,
@@ -65,7 +70,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let peers = choice.peers(device.as_ref())?;
     let rank = Rank { device: device.as_ref(), peers: peers.as_ref() };
     let plan = plan::Plan::new(&args.plan, &catalogue, rank)?;
-    super::say_if_host_was_chosen("the plan is for the host", &choice, device.as_ref());
+    plan::say_if_host_was_chosen("the plan is for the host", &choice, device.as_ref());
     let mut environment = device::host::environment();
     device.describe(&mut environment);
     // Of the device; ranks with one each have as many times as much.
@@ -102,7 +107,7 @@ pub fn run(args: &ListArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if global.json {
         print_json(&listing)
     } else {
-        print(&text(&listing, report::window(global).width))
+        print(&text(&listing, document::window(global).width))
     }
 }
 

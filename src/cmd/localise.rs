@@ -2,7 +2,13 @@
 
 mod words;
 
-use super::{Global, Usage, compare::Share, print, print_json, say};
+use super::{
+    disk,
+    exit::{self, Usage},
+    global::Global,
+    output::{print, print_json, say},
+    share::Share,
+};
 use crate::world::{self, Choice, HostName, Joined, Seats, Terms, choice, exchanges};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -79,9 +85,6 @@ pub struct LocaliseArgs {
 /// Longest wait for one exchange.
 pub(super) const DEADLINE: Seconds = Seconds(60.0);
 
-/// Where records go.
-const LOCAL: &str = "results/local";
-
 /// The rates' files in a directory.
 const FILES: [&str; 2] = ["exchanges.json", "exchanges.csv"];
 
@@ -140,7 +143,7 @@ pub fn run(args: &LocaliseArgs, global: &Global) -> anyhow::Result<ExitCode> {
         host_name: HostName::Told,
         deadline: DEADLINE,
         interrupted: &interrupted,
-        ending: super::ENDING,
+        ending: exit::ENDING,
     };
     Seats::of(&choice)?.run(alone, |seat| {
         let (measured, is_first) = world::attend(seat, terms, |joined| measure(args, &joined))?;
@@ -278,12 +281,13 @@ fn read(path: &Path) -> anyhow::Result<Measured> {
 
 /// Keeps the rates as JSON and CSV. Where that fails the verdict stands, and the reason is said.
 fn keep(measured: &Measured, out: Option<&Path>) {
-    let directory = out.map_or_else(new_directory, Path::to_owned);
+    let new = || disk::new_directory(&clock::utc_now(), "localise");
+    let directory = out.map_or_else(new, Path::to_owned);
     let write = || -> anyhow::Result<()> {
-        super::make_directory(&directory, "--out DIR")?;
+        disk::make_directory(&directory, "--out DIR")?;
         let texts = [measured.to_json()? + "\n", measured.to_csv()?];
         for (name, text) in FILES.into_iter().zip(texts) {
-            super::write_file(&directory.join(name), text.as_bytes(), "--out DIR")?;
+            disk::write_file(&directory.join(name), text.as_bytes(), "--out DIR")?;
         }
         Ok(())
     };
@@ -292,13 +296,6 @@ fn keep(measured: &Measured, out: Option<&Path>) {
         Ok(()) => format!("rates kept: fizeau localise --from {at} judges them again"),
         Err(error) => format!("the rates could not be kept in {at}: {error:#}"),
     });
-}
-
-fn new_directory() -> PathBuf {
-    let name = format!("{}-localise", clock::utc_now().replace(':', ""));
-    let first = Path::new(LOCAL).join(&name);
-    let later = (2..).map(|number| Path::new(LOCAL).join(format!("{name}-{number}")));
-    std::iter::once(first.clone()).chain(later).find(|path| !path.exists()).unwrap_or(first)
 }
 
 /// What rates tell, the same whether they were measured now or before.

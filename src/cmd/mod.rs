@@ -1,73 +1,63 @@
-//! The verbs, one module each: the only place that prints and exits.
+//! The verbs, one module each: the only place that prints and exits. No verb uses another; what
+//! several of them share is a module below them.
 
-pub mod ab;
-pub mod accept;
-pub mod bundle;
-mod child;
-pub mod claim;
-pub mod compare;
-pub mod devices;
-pub mod discover;
-pub mod doctor;
-mod estimate;
+mod ab;
+mod accept;
+mod claim;
+mod compare;
+mod devices;
+mod discover;
+mod doctor;
 mod explain;
-pub mod fleet;
-pub mod frontier;
-mod generations;
-pub mod launch;
-pub mod list;
-pub mod load;
-pub mod localise;
-pub mod plan;
-pub mod profile;
-mod progress;
-pub mod project;
-mod quiet;
-pub mod report;
+mod fleet;
+mod keep_limits;
+mod launch;
+mod list;
+mod load;
+mod localise;
+mod profile;
+mod project;
+mod report;
 pub mod reproduce;
-pub mod run;
-pub mod run_args;
-mod search;
-pub mod shapes;
-mod side_by_side;
-mod signals;
+mod run;
+mod shapes;
 mod suites;
+mod verify;
+
+// Below the verbs: what several of them share.
+mod bundle;
+mod child;
+mod disk;
+pub mod document;
+mod estimate;
+mod exit;
+mod global;
+mod keeper;
+mod models;
+mod output;
+mod parent;
+mod parts;
+mod plan;
+mod profiles;
+mod progress;
+mod recording;
+mod records;
+mod share;
+mod signals;
 mod tied;
-mod turns;
 mod user_kernels;
-pub mod verify;
-pub mod what_if;
 
 use crate::{
     kernels,
-    world::{Choice, Ending, NoSuchDevice, ToldByAnother, choice},
+    world::{NoSuchDevice, ToldByAnother},
 };
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
+use exit::{Interrupted, Usage};
 use fizeau_comm::rendezvous::MeetingError;
-use fizeau_device::Device;
-use fizeau_domain::text;
-use fizeau_record::{file, store};
-use std::{
-    fs,
-    io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
-
-/// Exit codes, as the help and README state them.
-pub mod exit {
-    use fizeau_domain::verdict::Verdict;
-
-    /// Something failed, or was invalid, or got slower; or numbers would be spoilt here.
-    pub const FAILED: u8 = Verdict::Fail.exit_code();
-    /// The command line is wrong.
-    pub const USAGE: u8 = 2;
-    /// It could not run; or a GPU's driver is installed and does not work, or a GPU cannot be
-    /// opened.
-    pub const COULD_NOT_RUN: u8 = 3;
-    /// Ended from outside.
-    pub const INTERRUPTED: u8 = 130;
-}
+use fizeau_domain::{text, units::Seconds};
+use global::Global;
+use output::{print, print_json, say};
+use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Environment variables:
@@ -104,48 +94,6 @@ pub struct Cli {
     pub verb: Option<Verb>,
 }
 
-/// The heading of these settings in the help of each verb, below its own.
-const GLOBAL: &str = "Options of every command";
-
-/// Settings of every verb.
-#[derive(Args, Clone, Debug)]
-pub struct Global {
-    /// Directory of TOML files that replace or extend the built-in parts, hosts, links and suites
-    #[arg(long, global = true, value_name = "DIR", env = "FIZEAU_DATA", help_heading = GLOBAL)]
-    pub data: Option<PathBuf>,
-    /// Print JSON for other programs
-    #[arg(long, global = true, help_heading = GLOBAL)]
-    pub json: bool,
-    /// Colour the output (NO_COLOR is obeyed)
-    #[arg(long, global = true, value_enum, default_value_t = When::Auto, help_heading = GLOBAL)]
-    pub color: When,
-}
-
-/// When to colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum When {
-    /// On a terminal, unless NO_COLOR is set
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
-impl Global {
-    /// Whether standard output takes colours.
-    pub fn colours(&self) -> bool {
-        match self.color {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => {
-                let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-                !refused && io::stdout().is_terminal()
-            }
-        }
-    }
-}
-
 /// What to do.
 #[derive(Subcommand)]
 pub enum Verb {
@@ -160,7 +108,7 @@ pub enum Verb {
     /// Explain a case: what it measures, its work, its limits, its kernel, how to repeat it
     Explain(explain::ExplainArgs),
     /// Measure this machine, keep a record, write reports
-    Run(run_args::RunArgs),
+    Run(recording::args::RunArgs),
     /// Measure what a device can do, check its table, or draft one for a device in no table
     Discover(discover::DiscoverArgs),
     /// Start ranks on this node, one process each: fizeau launch -n 2 -- run collective
@@ -201,7 +149,7 @@ pub enum Verb {
     Man,
     /// Set limits of a device for another process of this program, and put them back when it ends
     #[command(hide = true)]
-    KeepLimits(frontier::keeper::KeepLimitsArgs),
+    KeepLimits(keep_limits::KeepLimitsArgs),
     /// Print the JSON Schema of one line of a record
     #[command(hide = true)]
     Schema,
@@ -218,7 +166,7 @@ fizeau measures how close a machine runs to the speed of light. Next:
 /// Runs the command line; what `main` returns.
 pub fn main() -> ExitCode {
     fizeau_device::bundle::install(kernels::BUNDLE);
-    if !launch::end_with_launcher() {
+    if !parent::end_with_launcher() {
         return ExitCode::from(exit::COULD_NOT_RUN);
     }
     let cli = match Cli::try_parse() {
@@ -234,7 +182,7 @@ pub fn main() -> ExitCode {
         Some(Verb::List(args)) => list::run(&args, &cli.global),
         Some(Verb::Run(args)) => run::run(&args, &cli.global),
         Some(Verb::Discover(args)) => discover::run(&args, &cli.global),
-        Some(Verb::Launch(args)) => launch::run(&args),
+        Some(Verb::Launch(args)) => launch::run(&args, command_of_ranks),
         Some(Verb::Localise(args)) => localise::run(&args, &cli.global),
         Some(Verb::Report(args)) => report::run(&args, &cli.global),
         Some(Verb::Compare(args)) => compare::run(&args, &cli.global),
@@ -254,10 +202,13 @@ pub fn main() -> ExitCode {
             print(String::from_utf8_lossy(&text).trim_end())
         }
         Some(Verb::Man) => man(),
-        Some(Verb::KeepLimits(args)) => frontier::keeper::keep(&args),
+        Some(Verb::KeepLimits(args)) => keep_limits::run(&args),
         Some(Verb::Schema) => schema(),
     };
     result.unwrap_or_else(|error| {
+        if let Some(error) = error.downcast_ref::<clap::Error>() {
+            return refused(error);
+        }
         if error.is::<ToldByAnother>() {
             return ExitCode::from(exit::COULD_NOT_RUN);
         }
@@ -273,46 +224,32 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// An error of the command line, for exit code 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
-
-/// A process that this one waited for was ended by a signal.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
-
-/// Writes to standard error, cleaned: what a record, a driver, a path or another rank says may hold
-/// anything. Where it is closed there is nobody to tell, and what the program does must not depend
-/// on it: `eprintln!` would panic.
-fn say(text: &str) {
-    say_after("", text);
+/// The command line that each rank of `launch` runs.
+///
+/// # Errors
+/// Where it is wrong, or asks for help: then no rank starts.
+fn command_of_ranks(words: &[String]) -> Result<Cli, clap::Error> {
+    let program = std::iter::once("fizeau");
+    Cli::try_parse_from(program.chain(words.iter().map(String::as_str)))
 }
 
-/// Whether standard error is a terminal.
-fn has_terminal() -> bool {
-    io::stderr().is_terminal()
-}
+impl launch::RanksCommand for Cli {
+    fn device(&self) -> Option<String> {
+        match &self.verb {
+            Some(Verb::Run(args)) => args.plan.device.clone(),
+            Some(Verb::List(args)) => args.plan.device.clone(),
+            Some(Verb::Localise(args)) => args.device.clone(),
+            _ => None,
+        }
+    }
 
-/// The same where a terminal may show a line that is not ended, such as that of progress.
-fn say_on_a_new_line(text: &str) {
-    say_after(if has_terminal() { "\n" } else { "" }, text);
-}
-
-fn say_after(start: &str, text: &str) {
-    let window = terminal_size::terminal_size_of(io::stderr());
-    let width = window.map(|(width, _)| usize::from(width.0)).filter(|&width| width >= 40);
-    let clean = text::clean_lines(text);
-    let lines = clean.split('\n').enumerate();
-    let lines: Vec<String> =
-        lines.map(|(at, line)| text::wrap(line, width, if at == 0 { 8 } else { 0 })).collect();
-    let _ = writeln!(io::stderr(), "{start}fizeau: {}", lines.join("\n"));
-}
-
-/// A path as messages show it.
-fn shown(path: &Path) -> String {
-    text::clean(&path.display().to_string())
+    fn deadline(&self) -> Option<Seconds> {
+        match &self.verb {
+            Some(Verb::Run(args)) => recording::deadline(args, &self.global).ok(),
+            Some(Verb::Localise(_)) => Some(localise::DEADLINE),
+            _ => None,
+        }
+    }
 }
 
 /// What clap says of a command line, which it quotes as it was given; the exit code.
@@ -330,7 +267,7 @@ fn refused(error: &clap::Error) -> ExitCode {
         }
         return ExitCode::from(exit::USAGE);
     }
-    match taken_up(error.print().and_then(|()| io::stdout().flush())) {
+    match output::print_answer(error) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&error.to_string());
@@ -346,58 +283,6 @@ fn is_of_environment(words: &str, option: &str) -> bool {
     words.contains(&format!("for '{option} ")) && !std::env::args_os().any(is_given)
 }
 
-/// Refuses to write a report over a record: over one that is read, by whatever name, or over any
-/// file that is called as records are.
-///
-/// # Errors
-/// Where it would.
-fn spare_records(out: Option<&Path>, inputs: &[PathBuf]) -> Result<(), Usage> {
-    let Some(out) = out else { return Ok(()) };
-    let is_record = out.file_name().is_some_and(|name| name == store::FILE)
-        || inputs.iter().any(|input| file::is_same(out, &store::file_of(input)));
-    match is_record {
-        true => Err(Usage(format!(
-            "--out {} would write over a record, which cannot be made again; choose another file",
-            out.display()
-        ))),
-        false => Ok(()),
-    }
-}
-
-/// Writes a file whole or not at all; `option` is what chooses another place.
-fn write_file(path: &Path, bytes: &[u8], option: &str) -> anyhow::Result<()> {
-    file::write(path, bytes).map_err(|error| unwritable("write", path, error, option))
-}
-
-/// Makes a directory and those above it.
-fn make_directory(path: &Path, option: &str) -> anyhow::Result<()> {
-    fs::create_dir_all(path).map_err(|error| unwritable("make", path, error, option))
-}
-
-fn unwritable(what: &str, path: &Path, error: io::Error, option: &str) -> anyhow::Error {
-    let remedy = match file::is_forbidden(&error) {
-        true => format!("; choose a place that you may write to by {option}"),
-        false => String::new(),
-    };
-    anyhow::anyhow!("cannot {what} {}: {error}{remedy}", shown(path))
-}
-
-/// Says on standard error why the host is taken, where nobody asked for it; `what` begins the line.
-fn say_if_host_was_chosen(what: &str, choice: &Choice, device: &dyn Device) {
-    if choice.device.is_none() && choice::is_host(&device.properties().backend) {
-        say(&format!("{what}: {}", choice::without_gpu()));
-    }
-}
-
-/// How a run ends in which a rank hangs.
-const ENDING: Ending = Ending { say, exit: || std::process::exit(i32::from(exit::COULD_NOT_RUN)) };
-
-/// Prints a text and a line's end, as `write_out` does: for verbs that end well once it is said.
-pub fn print(text: &str) -> anyhow::Result<ExitCode> {
-    write_out(&format!("{text}\n"))?;
-    Ok(ExitCode::SUCCESS)
-}
-
 fn man() -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut text)?;
@@ -408,29 +293,34 @@ fn schema() -> anyhow::Result<ExitCode> {
     print_json(&fizeau_record::CURRENT.schema())
 }
 
-/// Prints a value as JSON, for machines, with nothing in it that a terminal acts upon.
-fn print_json(value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
-    print(&text::escaped(serde_json::to_string_pretty(value)?))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use launch::RanksCommand as _;
 
-/// Writes to standard output, for whoever still reads it: what a verb found out, and its exit
-/// code, do not depend on it. The only place that does, so that no verb can forget it.
-///
-/// # Errors
-///
-/// Where it cannot be written for another reason than that its reader went away.
-fn write_out(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    taken_up(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
-}
-
-/// What became of a write to standard output. A reader that went away (`fizeau list | head`) is no
-/// failure, whatever the verb found out.
-fn taken_up(written: io::Result<()>) -> anyhow::Result<()> {
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(anyhow::anyhow!("cannot write to standard output: {error}"))
+    #[test]
+    fn the_ranks_device_is_read_as_they_read_it() {
+        let of = |words: &str| {
+            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+            command_of_ranks(&words).expect("a command line").device()
+        };
+        for words in [
+            "run --backend=cuda:1",
+            "run --backend cuda:1 stream",
+            "run --device=cuda:1 -- collective",
+            "--json run collective --device cuda:1",
+            "localise --backend=cuda:1 --rounds 2",
+        ] {
+            assert_eq!(of(words).as_deref(), Some("cuda:1"), "{words}");
         }
-        _ => Ok(()),
+        assert_eq!(of("run --label=--device --backend=host").as_deref(), Some("host"));
+    }
+
+    #[test]
+    fn a_wrong_command_line_starts_no_rank() {
+        let error = command_of_ranks(&["run".into(), "--devise=cuda".into()]);
+        assert!(error.err().expect("a typing error").use_stderr());
+        let help = command_of_ranks(&["run".into(), "--help".into()]);
+        assert!(!help.err().expect("help").use_stderr());
     }
 }

@@ -1,6 +1,6 @@
 //! What `list` and `run` share: a suite, and the cases that selectors leave.
 
-use super::{Global, Usage, user_kernels};
+use super::{exit::Usage, global::Global, output};
 use crate::{
     bench::{self, Rank},
     data::Catalogue,
@@ -8,6 +8,7 @@ use crate::{
 };
 use anyhow::bail;
 use clap::Args;
+use fizeau_device::Device;
 use fizeau_domain::{
     case::Case,
     selector::Selector,
@@ -25,7 +26,7 @@ const SIZES: &str = "collective-sizes";
 const GPU_QUICK: &str = "gpu-quick";
 
 /// The suite that a plain run on a device takes.
-pub(super) fn default_suite(device: &str) -> &'static str {
+pub fn default_suite(device: &str) -> &'static str {
     if choice::is_gpu(device) { GPU_QUICK } else { "quick" }
 }
 
@@ -117,7 +118,7 @@ impl Plan {
             };
             bail!("the suite {:?} plans no case on this device{remedy}", suite.name);
         }
-        user_kernels::all_are_planned(rank.device, &suite.name, &cases)?;
+        all_are_planned(rank.device, &suite.name, &cases)?;
         let suite_cases = cases.len();
         let ids: Vec<String> = cases.iter().map(Case::to_string).collect();
         selector.all_select(&ids).map_err(|error| usage(error.to_string()))?;
@@ -141,4 +142,32 @@ pub fn unknowns(
 /// The catalogue, overlaid as the command line says.
 pub fn catalogue(global: &Global) -> anyhow::Result<Catalogue> {
     Catalogue::load(global.data.as_deref()).map_err(|error| Usage(error.to_string()).into())
+}
+
+/// Says on standard error why the host is taken, where nobody asked for it; `what` begins the line.
+pub fn say_if_host_was_chosen(what: &str, choice: &Choice, device: &dyn Device) {
+    if choice.device.is_none() && choice::is_host(&device.properties().backend) {
+        output::say(&format!("{what}: {}", choice::without_gpu()));
+    }
+}
+
+/// An error where no case is planned for a user's kernel.
+///
+/// # Errors
+/// [`Usage`], with its operations.
+pub fn all_are_planned(device: &dyn Device, suite: &str, plan: &[Case]) -> Result<(), Usage> {
+    let rows = device.user_files().iter().flat_map(|file| &file.section.kernels);
+    let absent = |name: &str| !plan.iter().any(|case| case.kernel.0 == name);
+    let lost: Vec<String> = rows
+        .filter(|row| absent(&row.name))
+        .map(|row| format!("{} of {}", row.name, row.operation))
+        .collect();
+    match lost.is_empty() {
+        true => Ok(()),
+        false => Err(Usage(format!(
+            "--kernel: the suite {suite:?} has no case for {}; `fizeau suites` says what each \
+             suite measures, and a suite of your own may be a TOML file",
+            lost.join(", ")
+        ))),
+    }
 }

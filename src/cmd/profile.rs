@@ -1,20 +1,14 @@
 //! `fizeau profile`: profiles for `fizeau accept`.
 
-use super::{Global, Usage, accept, plan};
+use super::{disk, exit::Usage, global::Global, output, plan, profiles};
 use crate::data::Catalogue;
 use clap::{Args, Subcommand};
-use fizeau_domain::{
-    spec::Properties,
-    text::{clean, counted},
-};
+use fizeau_domain::text::{clean, counted};
 use fizeau_judge::accept::{
     learn::{self, LearnError, Run},
     profile::Profile,
 };
-use fizeau_record::{Record, store};
 use std::{
-    collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -67,18 +61,18 @@ pub fn run(args: &ProfileArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = plan::catalogue(global)?;
     match &args.what {
         What::Show { name: None } => {
-            super::print(&catalogue.profiles().collect::<Vec<_>>().join("\n"))
+            output::print(&catalogue.profiles().collect::<Vec<_>>().join("\n"))
         }
         What::Show { name: Some(name) } => {
             let text = catalogue.profile(name).map_err(|error| Usage(error.to_string()))?;
-            super::print(text.trim_end())
+            output::print(text.trim_end())
         }
         What::Learn(args) => learn(args, &catalogue),
     }
 }
 
 fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
-    let mut runs = runs(&args.records)?;
+    let mut runs = profiles::runs(&args.records)?;
     let backend = |run: &Run| run.records[0].header.device.backend.clone();
     if let Some(wanted) = &args.device {
         runs.retain(|run| &backend(run) == wanted);
@@ -88,8 +82,8 @@ fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
     }
     let Some(first) = runs.first() else { return Err(LearnError::TooFew(0).into()) };
     let base = match &args.base {
-        Some(name) => read(catalogue, name)?,
-        None => derived(catalogue, &first.records[0].header.device)?,
+        Some(name) => profiles::read(catalogue, name)?,
+        None => profiles::derived(catalogue, &first.records[0].header.device)?,
     };
     let name = args.out.as_deref().and_then(Path::file_stem).map_or_else(
         || format!("learnt-{}", base.name),
@@ -99,20 +93,20 @@ fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
         learn::learn(&name, &runs, &base, args.across).map_err(|error| Usage(error.to_string()))?;
     let folder = args.out.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     move_to(&mut learnt.profile, folder);
-    learnt.warnings.iter().for_each(|words| super::say(words));
+    learnt.warnings.iter().for_each(|words| output::say(words));
     let text = learnt.profile.text().map_err(anyhow::Error::msg)?;
     match &args.out {
         Some(path) => {
-            super::write_file(path, text.as_bytes(), "--out FILE")?;
-            super::print(&format!(
+            disk::write_file(path, text.as_bytes(), "--out FILE")?;
+            output::print(&format!(
                 "{}: {} from {}{}",
-                super::shown(path),
+                output::shown(path),
                 counted(learnt.profile.references.len(), "metric"),
                 counted(runs.len(), "run"),
                 if learnt.profile.key.is_some_and(|key| key.stub) { " (stub)" } else { "" }
             ))
         }
-        None => super::print(&clean_toml(&text)),
+        None => output::print(&clean_toml(&text)),
     }
 }
 
@@ -134,51 +128,6 @@ fn move_to(profile: &mut Profile, folder: &Path) {
         };
         *suite = named.to_string_lossy().into_owned();
     }
-}
-
-/// A profile by its name or file. Its suites' files are named from its own.
-///
-/// # Errors
-/// Where there is none, or its text is no profile.
-pub fn read(catalogue: &Catalogue, name: &str) -> anyhow::Result<Profile> {
-    let text = catalogue.profile(name).map_err(|error| Usage(error.to_string()))?;
-    let profile = Profile::parse(&text).map_err(|why| Usage(format!("{name}: {why}")))?;
-    let is_file = name.ends_with(".toml");
-    let folder = Path::new(name).parent().filter(|_| is_file).map(Path::to_owned);
-    Ok(Profile { folder: folder.unwrap_or_default(), ..profile })
-}
-
-/// The profile of a device for which none is given: floors from the speed of light alone.
-///
-/// # Errors
-/// Where the catalogue that the user laid over ours has spoilt it.
-pub fn derived(catalogue: &Catalogue, device: &Properties) -> anyhow::Result<Profile> {
-    read(catalogue, if device.backend == "host" { "derived-host" } else { "derived-gpu" })
-}
-
-/// Runs from paths: a directory of an acceptance has one for each of its devices, whose repeats are
-/// its records; any other path is one record.
-///
-/// # Errors
-/// Where a record cannot be read.
-pub fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<Run>> {
-    let mut runs = Vec::new();
-    for path in paths {
-        let rounds = path.join(accept::ROUNDS);
-        if !rounds.is_dir() {
-            runs.push(Run { records: vec![store::read(path)?] });
-            continue;
-        }
-        let mut by_device: BTreeMap<(String, u32), Vec<Record>> = BTreeMap::new();
-        for entry in fs::read_dir(&rounds)?.flatten() {
-            // One that was killed early is not there.
-            let Ok(record) = store::read(&entry.path()) else { continue };
-            let device = &record.header.device;
-            by_device.entry((device.backend.clone(), device.ordinal)).or_default().push(record);
-        }
-        runs.extend(by_device.into_values().map(|records| Run { records }));
-    }
-    Ok(runs)
 }
 
 #[cfg(test)]

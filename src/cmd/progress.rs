@@ -5,6 +5,7 @@
 //! runs while it is timed. Elsewhere plain lines are written, at most one a second, and one for
 //! each minute without another: by a thread that sleeps until then.
 
+use super::records;
 use crate::session::Watcher;
 use clap::ValueEnum;
 use fizeau_device::clock::{self, Moment};
@@ -135,7 +136,7 @@ impl Watcher for Progress<'_> {
 
     fn ended(&mut self, outcome: &Outcome) {
         self.place += 1;
-        self.failed += usize::from(super::run::is_broken(outcome));
+        self.failed += usize::from(records::is_broken(outcome));
         let estimate = self.estimates.get(outcome.case()).copied().unwrap_or_default();
         self.clock.passes(estimate);
         let id = clean(&outcome.case().to_string());
@@ -147,7 +148,7 @@ impl Watcher for Progress<'_> {
             }
             Shown::Lines(lines) => {
                 let line = format!("{}  {id}  {}", self.state(), figures(&finished).trim_start());
-                let broken = super::run::is_broken(outcome);
+                let broken = records::is_broken(outcome);
                 lines.offer(&line, broken || self.place == self.of);
             }
             Shown::Nothing => {}

@@ -1,6 +1,6 @@
 //! `fizeau shapes`: the shapes of a model as a suite that `run` takes.
 
-use super::{Global, Usage, project};
+use super::{disk, exit::Usage, global::Global, models, output};
 use crate::data::Catalogue;
 use clap::{Args, ValueEnum};
 use fizeau_domain::suite::Suite;
@@ -12,7 +12,7 @@ use std::{path::PathBuf, process::ExitCode};
 pub struct ShapesArgs {
     /// The model and its load
     #[command(flatten)]
-    pub load: project::ModelArgs,
+    pub load: models::ModelArgs,
     /// Devices that every layer is cut over
     #[arg(long, allow_negative_numbers = true, value_name = "DEVICES", conflicts_with = "layout")]
     pub tp: Option<u32>,
@@ -58,9 +58,9 @@ pub fn run(args: &ShapesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let scenario = args.load.scenario(&model, 1.0)?;
     let layout = match (&args.layout, args.tp) {
         (Some(layout), _) => layout.clone(),
-        (None, tp) => project::tensor(tp.unwrap_or(1)),
+        (None, tp) => models::tensor(tp.unwrap_or(1)),
     };
-    let layout = project::layout_of(&layout, &model)?;
+    let layout = models::layout_of(&layout, &model)?;
     let concurrency = &args.load.concurrency.0;
     let shapes = Shapes::of(&model, layout, &scenario, concurrency, args.forms.forms());
     let description = format!(
@@ -74,14 +74,14 @@ pub fn run(args: &ShapesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     // What `run` would refuse is not written.
     Suite::parse(&text).map_err(Usage)?;
     for what in &shapes.left_out {
-        super::say(&format!("no suite measures {what}: left out"));
+        output::say(&format!("no suite measures {what}: left out"));
     }
     match &args.out {
         Some(path) => {
-            super::write_file(path, text.as_bytes(), "--out FILE")?;
-            super::say(&format!("to measure them: fizeau run --suite {}", super::shown(path)));
+            disk::write_file(path, text.as_bytes(), "--out FILE")?;
+            output::say(&format!("to measure them: fizeau run --suite {}", output::shown(path)));
         }
-        None => super::write_out(&text)?,
+        None => output::write_out(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,13 @@
 //! Requests to end that come from outside the program: Ctrl-C, `kill`, a terminal that goes away.
 
-use super::{exit, launch::wake_stopped_ranks};
+use super::{
+    exit, output,
+    parent::{self, wake_stopped_ranks},
+};
 use anyhow::Context;
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::units::Seconds;
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
     flag,
@@ -12,6 +16,7 @@ use signal_hook::{
 use std::{
     fs,
     path::Path,
+    process::Child,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -79,14 +84,14 @@ static CONTINUED: OnceLock<String> = OnceLock::new();
 /// Notes where the record is of the run that a request may end.
 pub fn can_continue(directory: &Path) {
     // Of several ranks of one process, the one that keeps the record says it.
-    let _ = CONTINUED.set(super::shown(directory));
+    let _ = CONTINUED.set(output::shown(directory));
 }
 
 /// Tells whoever asked, unless another process does that started this one.
 fn tell(words: &str) {
-    let is_one_of_many = std::env::var_os(super::launch::LAUNCHER).is_some();
+    let is_one_of_many = std::env::var_os(parent::LAUNCHER).is_some();
     if !is_one_of_many {
-        super::say_on_a_new_line(words);
+        output::say_on_a_new_line(words);
     }
 }
 
@@ -129,6 +134,13 @@ pub fn watch_and_say(words: &'static str) -> anyhow::Result<Arc<AtomicBool>> {
     // A limit on the size of files then is an error of the write like a full disk, not a death.
     flag::register(SIGXFSZ, Arc::default()).context("cannot watch for SIGXFSZ")?;
     Ok(interrupted)
+}
+
+/// Asks a process that this one has started to end in order.
+pub fn hand_on(child: &Child) {
+    let process = Pid::from_child(child);
+    // One that has ended by itself is not there any more.
+    let _ = kill_process(process, Signal::TERM);
 }
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! `fizeau suites`: which suites there are, what each measures here and how long that takes.
 
-use super::{Global, Usage, estimate, plan, print, print_json, report};
+use super::{
+    document, estimate,
+    exit::Usage,
+    global::Global,
+    output::{print, print_json},
+    plan,
+};
 use crate::{
     bench::{self, Rank},
     data::Catalogue,
@@ -57,7 +63,7 @@ pub fn run(args: &SuitesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if global.json {
         return print_json(&all);
     }
-    print(&text(&all, device.as_ref(), report::window(global).width))
+    print(&text(&all, device.as_ref(), document::window(global).width))
 }
 
 fn summary(catalogue: &Catalogue, name: &str, rank: Rank<'_>) -> anyhow::Result<SuiteSummary> {

@@ -10,7 +10,7 @@ use std::{io, os::unix::process::CommandExt, process::Command};
 /// ends, by `kill -9` of this process too. That thread has to live until it has waited for the
 /// process. A program that starts others has to end them itself.
 ///
-/// Programs of this version that [`launch`](super::launch) tells their launcher do so by
+/// Programs of this version that [`parent`](super::parent) tells their launcher do so by
 /// themselves, also where a script stands between; this is for programs of any version.
 pub fn end_with_this_thread(command: &mut Command) -> &mut Command {
     let parent = getpid();

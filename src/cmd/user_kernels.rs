@@ -3,7 +3,14 @@
 //! Their code runs in processes of its own: one that loads each kernel before anything is measured,
 //! then one for each case. Whatever such a process comes to is its case's outcome, and no other's.
 
-use super::{Global, Usage, child::Measuring, exit, launch, plan::PlanArgs};
+use super::{
+    child::Measuring,
+    disk,
+    exit::{self, Usage},
+    global::Global,
+    plan::PlanArgs,
+    signals,
+};
 use crate::{session::Apart, world::choice};
 use anyhow::Context as _;
 use clap::ValueEnum;
@@ -90,27 +97,6 @@ pub fn refuse(args: &PlanArgs, what: &str) -> Result<(), Usage> {
         true => Ok(()),
         false => Err(Usage(format!(
             "--kernel is for a run on one device by one process, and not for {what}"
-        ))),
-    }
-}
-
-/// An error where no case is planned for a user's kernel.
-///
-/// # Errors
-/// [`Usage`], with its operations.
-pub fn all_are_planned(device: &dyn Device, suite: &str, plan: &[Case]) -> Result<(), Usage> {
-    let rows = device.user_files().iter().flat_map(|file| &file.section.kernels);
-    let absent = |name: &str| !plan.iter().any(|case| case.kernel.0 == name);
-    let lost: Vec<String> = rows
-        .filter(|row| absent(&row.name))
-        .map(|row| format!("{} of {}", row.name, row.operation))
-        .collect();
-    match lost.is_empty() {
-        true => Ok(()),
-        false => Err(Usage(format!(
-            "--kernel: the suite {suite:?} has no case for {}; `fizeau suites` says what each \
-             suite measures, and a suite of your own may be a TOML file",
-            lost.join(", ")
         ))),
     }
 }
@@ -204,7 +190,7 @@ pub fn check(args: &PlanArgs, device: &str, global: &Global) -> anyhow::Result<(
         }
         _ if is(exit::USAGE) => Err(Usage(told.into()).into()),
         _ if is(exit::COULD_NOT_RUN) => Err(anyhow::anyhow!("{told}")),
-        _ if is(exit::INTERRUPTED) => Err(super::Interrupted.into()),
+        _ if is(exit::INTERRUPTED) => Err(exit::Interrupted.into()),
         _ if is(HUNG) => {
             let why = "--kernel: a library was not loaded within the suite's deadline";
             Err(Usage(why.into()).into())
@@ -243,9 +229,9 @@ impl Processes<'_> {
     fn attempt(&self, case: &Case) -> anyhow::Result<Outcome> {
         self.made.set(self.made.get() + 1);
         let place = self.directory.join(FOLDER).join(format!("{:05}", self.made.get()));
-        super::make_directory(&place, "--out DIR")?;
+        disk::make_directory(&place, "--out DIR")?;
         let suite = place.join("suite.toml");
-        super::write_file(&suite, self.suite_text.as_bytes(), "--out DIR")?;
+        disk::write_file(&suite, self.suite_text.as_bytes(), "--out DIR")?;
         let suite = suite.to_str().context("the directory's name is not UTF-8")?;
         let kernels = &self.kernels;
         let of = Some((place.as_path(), case, self.no_host_name));
@@ -376,7 +362,7 @@ fn to_its_end(mut command: Command, interrupted: &AtomicBool) -> anyhow::Result<
             anyhow::bail!("the kernel's process was stopped (SIGSTOP) and did not continue");
         }
         if interrupted.load(Ordering::Relaxed) && !asked {
-            launch::hand_on(&child);
+            signals::hand_on(&child);
             asked = true;
         }
         clock::rest(EVERY);

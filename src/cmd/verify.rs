@@ -2,12 +2,14 @@
 //! follows from its records.
 
 use super::{
-    Global,
     bundle::{
         files::{self, Listed, Made},
+        rows,
         ssh::{self, Checked},
     },
-    exit, fleet, plan,
+    exit,
+    global::Global,
+    output, plan,
 };
 use anyhow::Context as _;
 use clap::Args;
@@ -15,11 +17,11 @@ use fizeau_domain::{
     text::{clean, counted},
     verdict::Verdict,
 };
-use fizeau_judge::{
-    evidence::account::{Account, Program},
-    evidence::file as names,
-    evidence::follow::{self, Again},
-    evidence::manifest::{self, Manifest},
+use fizeau_judge::evidence::{
+    account::{Account, Program},
+    file as names,
+    follow::{self, Again},
+    manifest::{self, Manifest},
 };
 use fizeau_record::file;
 use serde::Serialize;
@@ -105,9 +107,9 @@ pub fn run(args: &VerifyArgs, global: &Global) -> anyhow::Result<ExitCode> {
     };
     found.verdict = Some(verdict);
     if global.json {
-        super::print_json(&found)?;
+        output::print_json(&found)?;
     } else {
-        super::write_out(&told(&found))?;
+        output::write_out(&told(&found))?;
     }
     Ok(ExitCode::from(match verdict {
         Verdict::Fail => exit::FAILED,
@@ -154,7 +156,7 @@ fn signature(args: &VerifyArgs, manifest: &[u8], found: &mut Found) -> Result<()
     let signer = args.allowed_signers.as_deref().zip(args.signer.as_deref());
     if let Some((allowed, _)) = signer {
         // ssh-keygen says of a file that it cannot read what it says of a bad signature.
-        file::read(allowed, files::FILE_MAX).with_context(|| super::shown(allowed))?;
+        file::read(allowed, files::FILE_MAX).with_context(|| output::shown(allowed))?;
     }
     let text = match file::read(&path, files::FILE_MAX) {
         Ok(text) => text,
@@ -197,7 +199,7 @@ fn signature(args: &VerifyArgs, manifest: &[u8], found: &mut Found) -> Result<()
         Checked::Bad(_) => Err(Stop::Fault(format!(
             "another signer: {} is not by a key that {} has for {id} ({said})",
             names::SIGNATURE,
-            super::shown(allowed)
+            output::shown(allowed)
         ))),
     }
 }
@@ -254,7 +256,7 @@ fn rows(bundle: &Path, files: &[Listed], global: &Global, found: &mut Found) -> 
     };
     let place = || listed.path.clone();
     let kept = file::read(&listed.at, files::FILE_MAX).with_context(place)?;
-    let made = fleet::bundle::rows_file(bundle, &plan::catalogue(global)?)?;
+    let made = rows::rows_file(bundle, &plan::catalogue(global)?)?;
     let name = names::ROWS;
     if made.is_some_and(|made| made.as_bytes() == kept) {
         found.holds.push(format!("{name} follows from the records"));

@@ -3,7 +3,7 @@
 
 use crate::synthetic;
 use fizeau::{
-    cmd::report::{ReportFormat, render},
+    cmd::document::{ReportFormat, render},
     data::Catalogue,
 };
 use fizeau_domain::{

@@ -1,6 +1,6 @@
 //! Reports of very many cases: what they take grows with the rows, and not with their square.
 
-use fizeau::cmd::report::{FILE, ReportFormat, render};
+use fizeau::cmd::document::{FILE, ReportFormat, render};
 use fizeau_report::{
     Block, Cell, Column, Document, Table, Weight,
     format::terminal::{Colour, Terminal},

@@ -2,7 +2,7 @@
 //! harmless.
 
 use crate::{sha256, synthetic};
-use fizeau::cmd::report::{ReportFormat, render, write_all};
+use fizeau::cmd::document::{ReportFormat, render, write_all};
 use fizeau_domain::{
     case::Point,
     dtype::Dtype,

@@ -4,7 +4,7 @@
 use crate::{frontier::rung, reproduction, tiers, tokens::part};
 use fizeau::{
     cmd::{
-        report::{ReportFormat, render},
+        document::{ReportFormat, render},
         reproduce::bundle::Bundle,
     },
     data::Catalogue,

@@ -2,7 +2,7 @@
 //! exit codes, and what they say of a command line that cannot be.
 
 use fizeau::{
-    cmd::report::{ReportFormat, render},
+    cmd::document::{ReportFormat, render},
     data::Catalogue,
 };
 use fizeau_domain::{model::Format, units::Seconds};

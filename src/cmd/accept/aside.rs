@@ -1,7 +1,7 @@
 //! Calls that may never come back: those of drivers, and processes that make them. They are made on
 //! threads of their own, so that whoever asks for an end gets it.
 
-use super::Interrupted;
+use crate::cmd::exit::Interrupted;
 use anyhow::Context as _;
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::units::Seconds;

@@ -2,18 +2,14 @@
 //! `fizeau localise` is the rank of this node.
 
 use super::{
-    AcceptArgs, Interrupted,
+    AcceptArgs,
     aside::{self, Ended},
     files::Kept,
     groups::Group,
 };
-use crate::cmd::{self, Usage, launch::LAUNCHER};
+use crate::cmd::{disk, exit::Interrupted, output, parent::LAUNCHER};
 use anyhow::Context as _;
-use fizeau_domain::{
-    launcher::{self, World},
-    units::Seconds,
-    verdict::Verdict,
-};
+use fizeau_domain::{units::Seconds, verdict::Verdict};
 use fizeau_judge::{
     accept::{
         Judged,
@@ -42,15 +38,6 @@ const RATES_MAX: u64 = 64 << 20;
 /// Longest message of the process that is shown, in bytes.
 const SAID_MAX: usize = 2_000;
 
-/// The world of several ranks that a launcher has put this process into.
-///
-/// # Errors
-/// Where the launcher's variables make no sense.
-pub fn world() -> anyhow::Result<Option<World>> {
-    let world = launcher::world(|name| env::var(name).ok());
-    world.map_err(|error| Usage(error.to_string()).into())
-}
-
 /// Measures between the ranks and keeps what was found, or why nothing was.
 ///
 /// # Errors
@@ -63,7 +50,7 @@ pub fn measure(
 ) -> anyhow::Result<Option<Told>> {
     let Some(out) = kept.out.as_ref().map(|out| out.join(FOLDER)) else { return Ok(None) };
     let not_applicable = |why: String| format!("{CHECK}: not applicable: {why}");
-    let Some(world) = world()? else {
+    let Some(world) = super::world()? else {
         let words = format!("no launcher has started ranks; it needs {RANKS_MIN}");
         kept.note(not_applicable(words));
         return Ok(None);
@@ -107,11 +94,11 @@ fn exchanged(
     // What one that did not come to its end has left.
     match fs::remove_dir_all(out) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| cmd::shown(out));
+            return Err(error).with_context(|| output::shown(out));
         }
         _ => {}
     }
-    cmd::say("localise: exchanging data with the other ranks");
+    output::say("localise: exchanging data with the other ranks");
     let program = env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(program);
     let size = args.exchange.0.to_string();
@@ -145,17 +132,17 @@ fn exchanged(
 
 fn read(out: &Path) -> anyhow::Result<Measured> {
     let place = out.join(FILE);
-    let text = file::read_text(&place, RATES_MAX).with_context(|| cmd::shown(&place))?;
+    let text = file::read_text(&place, RATES_MAX).with_context(|| output::shown(&place))?;
     Ok(Measured::parse(&text)?)
 }
 
 /// Keeps the rates as JSON alone: what is told of hosts in it is what is told elsewhere.
 fn write(out: &Path, measured: &Measured) -> anyhow::Result<()> {
     let text = measured.to_json()? + "\n";
-    cmd::write_file(&out.join(FILE), text.as_bytes(), "--out DIR")?;
+    disk::write_file(&out.join(FILE), text.as_bytes(), "--out DIR")?;
     match fs::remove_file(out.join("exchanges.csv")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| cmd::shown(out))
+            Err(error).with_context(|| output::shown(out))
         }
         _ => Ok(()),
     }

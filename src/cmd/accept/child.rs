@@ -1,7 +1,13 @@
 //! The processes in which `fizeau accept` measures.
 
 use super::{AcceptArgs, KERNELS_TRIED, aside};
-use crate::cmd::{self, Global, Interrupted, launch::LAUNCHER};
+use crate::cmd::{
+    child::{EVERY, MESSAGES, keep_alone, messages},
+    disk,
+    exit::Interrupted,
+    global::Global,
+    parent::LAUNCHER,
+};
 use anyhow::{Context as _, bail};
 use fizeau_device::clock;
 use fizeau_domain::{launcher, units::Seconds};
@@ -11,17 +17,10 @@ use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read as _,
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
 };
-
-/// How often a child is asked whether it has ended.
-const EVERY: Seconds = Seconds(0.02);
-
-/// Longest message of a child that is shown, in bytes.
-const SAID_MAX: u64 = 2_000;
 
 /// A device, or all of one backend as ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,16 +149,16 @@ impl Child {
         ids: &[String],
         place: &Path,
     ) -> anyhow::Result<Child> {
-        cmd::make_directory(place, "--out DIR")?;
+        disk::make_directory(place, "--out DIR")?;
         // A file and not a pipe: nobody reads while it runs, and a full pipe would stop it.
-        let said = place.join("messages.txt");
-        let messages = fs::File::create(&said).context("the file of messages")?;
+        let said = place.join(MESSAGES);
+        let file = fs::File::create(&said).context("the file of messages")?;
         let mut command = command("run", target, stage, &args.root, global)?;
         if args.no_host_name {
             command.arg("--no-host-name");
         }
         command.arg("--out").arg(place).arg("--").args(ids);
-        command.stdout(Stdio::null()).stderr(messages);
+        command.stdout(Stdio::null()).stderr(file);
         let process = command.spawn().context("cannot start a process to measure")?;
         let device = target.device.clone();
         Ok(Child { device, place: place.into(), process, said })
@@ -187,7 +186,7 @@ impl Child {
             clock::rest(EVERY);
         };
         let record = store::read(&self.place);
-        self.keep_the_record_alone();
+        keep_alone(&self.place, &[store::FILE, MESSAGES]);
         match status.code() {
             // 1: a case failed, of which the record tells more.
             Some(0 | 1) => Ok(record?),
@@ -195,7 +194,7 @@ impl Child {
             code => {
                 // What it measured before it ended badly counts no less.
                 let code = code.map_or("a signal".into(), |code| format!("exit code {code}"));
-                let said = self.messages();
+                let said = messages(&self.said);
                 match record {
                     Ok(record) if !record.outcomes.is_empty() => Ok(record),
                     _ => bail!("{} cannot be measured ({code}): {said}", self.device),
@@ -210,26 +209,6 @@ impl Child {
         let began = clock::now();
         while matches!(self.process.try_wait(), Ok(None)) && began.elapsed() < aside::GRACE {
             clock::rest(EVERY);
-        }
-    }
-
-    fn messages(&self) -> String {
-        let mut text = Vec::new();
-        let file = fs::File::open(&self.said);
-        let read = file.and_then(|file| file.take(SAID_MAX).read_to_end(&mut text));
-        match read {
-            Ok(_) => String::from_utf8_lossy(&text).trim().to_owned(),
-            Err(_) => String::new(),
-        }
-    }
-
-    /// Reports of many short runs would fill the disk; they can be made again from the record.
-    fn keep_the_record_alone(&self) {
-        let files = fs::read_dir(&self.place).into_iter().flatten().flatten();
-        let kept = [store::FILE, "messages.txt"];
-        for file in files.filter(|file| !kept.iter().any(|name| file.file_name() == *name)) {
-            // What cannot be removed stays.
-            let _ = fs::remove_file(file.path());
         }
     }
 }

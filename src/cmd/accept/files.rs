@@ -1,8 +1,8 @@
 //! What `fizeau accept` keeps in its directory: states, verdicts, series. Each file is written
 //! whole or not at all, so that whatever ends the program leaves the verdicts of the last round.
 
-use super::{AcceptArgs, ROUNDS, between, groups::Group};
-use crate::cmd::{self, Usage};
+use super::{AcceptArgs, ROUNDS, groups::Group};
+use crate::cmd::{disk, exit::Usage, output};
 use anyhow::Context as _;
 use fizeau_device::{clock, host};
 use fizeau_domain::{
@@ -16,8 +16,7 @@ use fizeau_judge::{
         node::Sample,
         profile::{Kind, Profile},
     },
-    evidence,
-    evidence::file as names,
+    evidence::{self, file as names},
 };
 use fizeau_report::{
     self as report,
@@ -28,9 +27,6 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-
-/// Below the working directory, where records and verdicts go.
-const LOCAL: &str = "results/local";
 
 /// The verdict's file.
 pub const VERDICT: &str = evidence::file::VERDICT;
@@ -95,7 +91,7 @@ impl<'a> Kept<'a> {
     pub fn keep_state(&self, file: &str, state: &NodeState) -> anyhow::Result<()> {
         let Some(out) = &self.out else { return Ok(()) };
         let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(state)?);
-        cmd::write_file(&out.join(file), text.as_bytes(), "--out DIR")
+        disk::write_file(&out.join(file), text.as_bytes(), "--out DIR")
     }
 
     /// Where an acceptance is continued, keeps the states and the verdict that it has left so far:
@@ -113,15 +109,15 @@ impl<'a> Kept<'a> {
             let place = out.join(name);
             let bytes = match fs::read(&place) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                read => read.with_context(|| cmd::shown(&place))?,
+                read => read.with_context(|| output::shown(&place))?,
             };
-            cmd::make_directory(&folder, "--out DIR")?;
-            cmd::write_file(&folder.join(name), &bytes, "--out DIR")?;
+            disk::make_directory(&folder, "--out DIR")?;
+            disk::write_file(&folder.join(name), &bytes, "--out DIR")?;
         }
         // That of the end is to be observed yet.
         match fs::remove_file(out.join(names::STATE_AFTER)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| cmd::shown(&out.join(names::STATE_AFTER)))
+                Err(error).with_context(|| output::shown(&out.join(names::STATE_AFTER)))
             }
             _ => Ok(()),
         }
@@ -177,7 +173,7 @@ impl<'a> Kept<'a> {
         let series: Vec<&Sample> = self.series.iter().flatten().collect();
         if let Some(out) = &self.out {
             let write = |name: &str, text: String| {
-                cmd::write_file(&out.join(name), text.as_bytes(), "--out DIR")
+                disk::write_file(&out.join(name), text.as_bytes(), "--out DIR")
             };
             // The one that counts first, where the disk is nearly full.
             let json = fizeau_domain::text::escaped(serde_json::to_string_pretty(&report)?);
@@ -192,7 +188,7 @@ impl<'a> Kept<'a> {
         if let Some(path) = &self.args.textfile {
             let metrics = acceptance::prometheus(&report);
             self.textfile_error =
-                cmd::write_file(path, metrics.as_bytes(), "--textfile FILE").err();
+                disk::write_file(path, metrics.as_bytes(), "--textfile FILE").err();
         }
         Ok(report)
     }
@@ -201,20 +197,21 @@ impl<'a> Kept<'a> {
 /// Where the output goes.
 fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>> {
     let chosen = args.resume.clone().or_else(|| args.out.clone());
-    let default = || Path::new(LOCAL).join(format!("{}-accept", clock::utc_now().replace(':', "")));
+    let default =
+        || Path::new(disk::LOCAL).join(format!("{}-accept", clock::utc_now().replace(':', "")));
     let out = chosen.or_else(|| (level > Level::Passive).then(default));
     // Nodes of one launcher are given the same name, on a disk that they may share.
-    let out = match between::world()? {
+    let out = match super::world()? {
         Some(world) => out.map(|out| out.join(format!("rank{}", world.rank))),
         None => out,
     };
     if let Some(out) = &out {
         if args.resume.is_none() && out.join(ROUNDS).exists() {
-            let place = cmd::shown(out);
+            let place = output::shown(out);
             let words = format!("{place} holds an acceptance already: --resume continues it");
             return Err(Usage(words).into());
         }
-        cmd::make_directory(out, "--out DIR")?;
+        disk::make_directory(out, "--out DIR")?;
     }
     Ok(out)
 }

@@ -5,7 +5,11 @@ use super::{
     child::{self, Listed, Target},
 };
 use crate::{
-    cmd::{self, Global, Interrupted, Usage},
+    cmd::{
+        exit::{Interrupted, Usage},
+        global::Global,
+        output, profiles,
+    },
     data::Catalogue,
 };
 use fizeau_device::BACKENDS;
@@ -127,7 +131,7 @@ pub fn of(
 ) -> anyhow::Result<Vec<Group>> {
     let mut given = Vec::new();
     for name in &args.profile {
-        given.push(cmd::profile::read(catalogue, name)?);
+        given.push(profiles::read(catalogue, name)?);
     }
     let mut groups: Vec<Group> = Vec::new();
     let mut used = BTreeSet::new();
@@ -141,7 +145,7 @@ pub fn of(
         };
         let profile = match given.iter().find(|profile| is_for(profile)) {
             Some(profile) => profile.clone(),
-            None => cmd::profile::derived(catalogue, device)?,
+            None => profiles::derived(catalogue, device)?,
         };
         used.insert(profile.name.clone());
         match groups.iter_mut().find(|group| group.profile.name == profile.name) {
@@ -168,7 +172,7 @@ pub fn of(
         return Err(Usage(words).into());
     }
     if !args.baseline.is_empty() {
-        let runs = cmd::profile::runs(&args.baseline)?;
+        let runs = profiles::runs(&args.baseline)?;
         for group in &mut groups {
             group.learn(&runs, args.across)?;
         }
@@ -188,7 +192,7 @@ impl Group {
             return Ok(());
         }
         let learnt = learn::learn("baseline", &own, &self.profile, across)?;
-        learnt.warnings.iter().for_each(|words| cmd::say(words));
+        learnt.warnings.iter().for_each(|words| output::say(words));
         self.profile = learnt.profile;
         Ok(())
     }
@@ -241,7 +245,7 @@ pub fn print_plan(
     }
     let budget = args.ends_after();
     lines.push(format!("\nends after {budget} at the latest, and the round in flight"));
-    cmd::print(&lines.join("\n"))
+    output::print(&lines.join("\n"))
 }
 
 /// A check, and what it is checked against.

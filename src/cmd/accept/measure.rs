@@ -8,7 +8,13 @@ use super::{
     groups::Group,
     perftest,
 };
-use crate::cmd::{self, Global, Interrupted, Usage, bundle::Told};
+use crate::cmd::{
+    bundle::Told,
+    disk,
+    exit::{Interrupted, Usage},
+    global::Global,
+    output,
+};
 use fizeau_device::{
     clock::{self, Moment},
     numa,
@@ -302,7 +308,7 @@ impl Rounds<'_> {
             kept.note("nothing was soaked: a check failed, or none is of what lasts".into());
             return Ok(());
         };
-        cmd::say(&format!("soaking until {} have passed", self.args.ends_after()));
+        output::say(&format!("soaking until {} have passed", self.args.ends_after()));
         while !self.is_over() {
             let jobs = one.chosen(&one.node.soak());
             if jobs.is_empty() {
@@ -323,7 +329,7 @@ impl Rounds<'_> {
         kept: &mut Kept<'_>,
     ) -> anyhow::Result<()> {
         self.count += 1;
-        cmd::say(&format!("round {}: {}", self.count, one.told(&jobs)));
+        output::say(&format!("round {}: {}", self.count, one.told(&jobs)));
         let began = clock::now();
         let mut batches: Vec<Vec<Job>> = Vec::new();
         // A B, B A, ..: what drifts is in both alike.
@@ -446,7 +452,7 @@ fn keep(one: &UnderTest<'_>, kept: &mut Kept<'_>) -> anyhow::Result<()> {
 /// device: there has to be room for what a round leaves.
 fn is_room(out: &Path) -> anyhow::Result<()> {
     let probe = out.join("room");
-    let written = cmd::write_file(&probe, &vec![0; ROOM], "--out DIR");
+    let written = disk::write_file(&probe, &vec![0; ROOM], "--out DIR");
     // Where it was not written there is nothing to remove.
     let _ = fs::remove_file(&probe);
     written.map_err(|error| {

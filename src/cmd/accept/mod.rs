@@ -14,14 +14,16 @@ mod measure;
 mod perftest;
 
 use super::{
-    Global, Interrupted,
     bundle::{BundleArgs, Contents},
-    exit, plan, signals,
+    exit::{self, Interrupted, Usage},
+    global::Global,
+    output, plan, signals,
 };
 use clap::{Args, ValueEnum};
 use files::Kept;
 use fizeau_device::observe;
 use fizeau_domain::{
+    launcher::{self, World},
     node_state::NodeState,
     units::{Bytes, Seconds},
     verdict::Verdict,
@@ -213,19 +215,19 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
         })
     });
     if global.json {
-        super::print_json(&report)?;
+        output::print_json(&report)?;
     } else if args.one_line {
-        super::write_out(&acceptance::one_line(&report))?;
+        output::write_out(&acceptance::one_line(&report))?;
     } else {
-        super::write_out(&acceptance::text(&report))?;
+        output::write_out(&acceptance::text(&report))?;
         if let Some(out) = &kept.out {
-            super::say(&format!("records and {}: {}", files::VERDICT, super::shown(out)));
+            output::say(&format!("records and {}: {}", files::VERDICT, output::shown(out)));
         }
     }
     // Whoever waits for the verdict has it now, whatever else could not be written.
     let unwritten = [closed.and_then(Result::err), kept.textfile_error.take()];
     let unwritten: Vec<anyhow::Error> = unwritten.into_iter().flatten().collect();
-    unwritten.iter().for_each(|error| super::say(&format!("{error:#}")));
+    unwritten.iter().for_each(|error| output::say(&format!("{error:#}")));
     if interrupted.load(Ordering::Relaxed) {
         return Err(Interrupted.into());
     }
@@ -278,4 +280,13 @@ fn at_rest(groups: &[Group], broken_drivers: Vec<String>, is_shared: bool) -> At
     let expected = groups.iter().map(|group| &group.profile.expected);
     let expected = expected.max_by_key(|one| usize::from(one.gpus.is_some())).cloned();
     AtRest { expected: expected.unwrap_or_default(), broken_drivers, is_shared }
+}
+
+/// The world of several ranks that a launcher has put this process into.
+///
+/// # Errors
+/// Where the launcher's variables make no sense.
+fn world() -> anyhow::Result<Option<World>> {
+    let world = launcher::world(|name| std::env::var(name).ok());
+    world.map_err(|error| Usage(error.to_string()).into())
 }

@@ -1,7 +1,7 @@
 //! The bandwidth of each network interface by perftest's `ib_write_bw`, where it is installed: a
 //! server and a client on this node, started and read by us.
 
-use crate::cmd;
+use crate::cmd::output;
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::{node_state::NodeState, units::Seconds};
 use fizeau_judge::accept::{
@@ -65,7 +65,7 @@ pub fn measure(state: &NodeState, is_over: impl Fn() -> bool) -> Found {
             network.end();
             break;
         }
-        cmd::say(&format!("network: {} pairs of ports", wanted.len()));
+        output::say(&format!("network: {} pairs of ports", wanted.len()));
         // One after the other: pairs share ports.
         let rate = |pair: [usize; 2]| {
             let [from, to] = pair.map(|at| names[at].as_str());

@@ -1,12 +1,16 @@
 //! The files of a bundle on disk.
 
+use crate::cmd::output;
 use anyhow::{Context as _, bail};
-use fizeau_domain::node_state::NodeState;
-use fizeau_domain::text::hex;
+use fizeau_domain::{node_state::NodeState, text::hex};
 use fizeau_judge::{
     accept::profile::Profile,
-    evidence::manifest::{Entry, is_of_the_manifest},
-    evidence::{account::Account, file as names, follow::Sources},
+    evidence::{
+        account::Account,
+        file as names,
+        follow::Sources,
+        manifest::{Entry, is_of_the_manifest},
+    },
 };
 use fizeau_record::{Record, file, store};
 use serde::de::DeserializeOwned;
@@ -43,12 +47,12 @@ pub fn list(directory: &Path) -> anyhow::Result<Vec<Listed>> {
     let mut all = Vec::new();
     let mut left = vec![(String::new(), directory.to_owned())];
     while let Some((prefix, folder)) = left.pop() {
-        let place = super::super::shown(&folder);
+        let place = output::shown(&folder);
         for entry in fs::read_dir(&folder).with_context(|| place.clone())? {
             let entry = entry.with_context(|| place.clone())?;
             let (at, name) = (entry.path(), entry.file_name());
             let path = format!("{prefix}{}", name.to_string_lossy());
-            let kind = entry.file_type().with_context(|| super::super::shown(&at))?;
+            let kind = entry.file_type().with_context(|| output::shown(&at))?;
             if kind.is_dir() && name.to_str().is_some() {
                 left.push((format!("{path}/"), at));
                 continue;
@@ -61,7 +65,7 @@ pub fn list(directory: &Path) -> anyhow::Result<Vec<Listed>> {
             all.push(Listed { path, at, strange });
         }
         if all.len() + left.len() > FILES_MAX {
-            let place = super::super::shown(directory);
+            let place = output::shown(directory);
             bail!("{place} holds more than {FILES_MAX} files, and is no bundle");
         }
     }
@@ -87,7 +91,7 @@ pub fn entries(files: &[Listed]) -> anyhow::Result<Vec<Entry>> {
 /// # Errors
 /// Where it cannot be read, or is not a plain file.
 pub fn hash(path: &Path) -> anyhow::Result<(String, u64)> {
-    let place = || super::super::shown(path);
+    let place = || output::shown(path);
     let mut file = file::open(path).with_context(place)?;
     let (mut hash, mut buffer, mut size) = (Sha256::new(), vec![0; 1 << 17], 0);
     loop {

@@ -2,9 +2,10 @@
 //! it, its manifest and its signature.
 
 pub mod files;
+pub mod rows;
 pub mod ssh;
 
-use super::{Usage, fleet};
+use super::{disk, exit::Usage, output};
 use crate::data::Catalogue;
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -19,8 +20,11 @@ use fizeau_judge::{
         node::{Device, Node},
         profile::Profile,
     },
-    evidence::account::{self, Account, Group, Program},
-    evidence::{file as names, follow, manifest::Manifest},
+    evidence::{
+        account::{self, Account, Group, Program},
+        file as names, follow,
+        manifest::Manifest,
+    },
 };
 use fizeau_record::{
     file,
@@ -78,14 +82,14 @@ impl BundleArgs {
         };
         if let Some(key) = &self.sign {
             if let Err(error) = fs::metadata(key) {
-                return Err(Usage(format!("--sign {}: {error}", super::shown(key))).into());
+                return Err(Usage(format!("--sign {}: {error}", output::shown(key))).into());
             }
             ssh::ready()?;
         }
         for name in [names::SIGNATURE, names::MANIFEST, names::ROWS] {
             match fs::remove_file(out.join(name)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| super::shown(&out.join(name)));
+                    return Err(error).with_context(|| output::shown(&out.join(name)));
                 }
                 _ => {}
             }
@@ -100,7 +104,9 @@ impl BundleArgs {
         let key = match (&self.redact_key, env::var_os(KEY)) {
             (Some(path), _) => {
                 let key = file::read(path, KEY_MAX);
-                key.map_err(|error| Usage(format!("--redact-key {}: {error}", super::shown(path))))?
+                key.map_err(|error| {
+                    Usage(format!("--redact-key {}: {error}", output::shown(path)))
+                })?
             }
             (None, Some(key)) => key.into_encoded_bytes(),
             (None, None) => {
@@ -185,8 +191,8 @@ impl Bundle {
             }
             None => write_json(out, names::IDENTITY, &identity)?,
         }
-        if let Some(rows) = fleet::bundle::rows_file(out, catalogue)? {
-            super::write_file(&out.join(names::ROWS), rows.as_bytes(), OPTION)?;
+        if let Some(rows) = rows::rows_file(out, catalogue)? {
+            disk::write_file(&out.join(names::ROWS), rows.as_bytes(), OPTION)?;
         }
         seal(out, self.sign.as_deref())
     }
@@ -228,30 +234,30 @@ fn seal(out: &Path, key: Option<&Path>) -> anyhow::Result<()> {
     let files = files::list(out)?;
     if let Some(strange) = files.iter().find(|listed| listed.strange.is_some()) {
         let why = strange.strange.as_deref().unwrap_or_default();
-        bail!("{} cannot be a part of the bundle: {why}", super::shown(&strange.at));
+        bail!("{} cannot be a part of the bundle: {why}", output::shown(&strange.at));
     }
     let manifest = Manifest::of(files::entries(&files)?).text();
-    super::write_file(&out.join(names::MANIFEST), manifest.as_bytes(), OPTION)?;
+    disk::write_file(&out.join(names::MANIFEST), manifest.as_bytes(), OPTION)?;
     let Some(key) = key else { return Ok(()) };
     let signature = ssh::sign(key, manifest.as_bytes()).with_context(|| {
-        format!("the bundle in {} is complete and not signed", super::shown(out))
+        format!("the bundle in {} is complete and not signed", output::shown(out))
     })?;
-    super::write_file(&out.join(names::SIGNATURE), &signature, OPTION)
+    disk::write_file(&out.join(names::SIGNATURE), &signature, OPTION)
 }
 
 fn write_json(out: &Path, name: &str, value: &impl serde::Serialize) -> anyhow::Result<()> {
     let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(value)?);
-    super::write_file(&out.join(name), text.as_bytes(), OPTION)
+    disk::write_file(&out.join(name), text.as_bytes(), OPTION)
 }
 
 /// Writes each profile, and says where.
 fn profiles(out: &Path, told: &[Told]) -> anyhow::Result<Vec<String>> {
     let mut written = Vec::new();
     for (at, told) in told.iter().enumerate() {
-        super::make_directory(&out.join(names::PROFILES), OPTION)?;
+        disk::make_directory(&out.join(names::PROFILES), OPTION)?;
         let name = format!("{}/{at}.toml", names::PROFILES);
         let text = told.profile.text().map_err(anyhow::Error::msg)?;
-        super::write_file(&out.join(&name), text.as_bytes(), OPTION)?;
+        disk::write_file(&out.join(&name), text.as_bytes(), OPTION)?;
         written.push(name);
     }
     Ok(written)
@@ -294,7 +300,7 @@ fn learn(
     }
     identity.serials().iter().for_each(|serial| redactor.learn(Kind::Serials, serial));
     for name in redactor.common() {
-        super::say(&format!(
+        output::say(&format!(
             "the name {name:?} is too common a word to be replaced everywhere: it is replaced \
              where it names a host, and may stand in the words of messages"
         ));
@@ -307,7 +313,7 @@ fn learn(
 fn redact(out: &Path, redactor: &Redactor) -> anyhow::Result<()> {
     let sweep = redactor.sweep().map_err(anyhow::Error::msg)?;
     for listed in files::list(out)? {
-        let place = || super::shown(&listed.at);
+        let place = || output::shown(&listed.at);
         if sweep.is_left(listed.path.as_bytes()) {
             bail!("the name of {} holds what is to be redacted", place());
         }
@@ -316,7 +322,7 @@ fn redact(out: &Path, redactor: &Redactor) -> anyhow::Result<()> {
             if sweep.is_left(&clean) {
                 bail!("{} still holds what is to be redacted: use another key", place());
             }
-            super::write_file(&listed.at, &clean, OPTION)?;
+            disk::write_file(&listed.at, &clean, OPTION)?;
         }
     }
     let made = files::Made::read(out, &files::list(out)?);

@@ -1,6 +1,7 @@
 //! Signatures, made and checked by `ssh-keygen -Y`: keys in files, in agents and in hardware work
 //! as they do for its users, and no key is ever read here.
 
+use crate::cmd::output;
 use anyhow::{Context as _, bail};
 use fizeau_domain::text;
 use std::{
@@ -58,7 +59,7 @@ pub fn sign(key: &Path, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     command.args(["-Y", "sign", "-q", "-n", NAMESPACE, "-f"]).arg(key);
     command.stderr(Stdio::inherit());
     let output = fed(command, bytes)?;
-    let key = super::super::shown(key);
+    let key = output::shown(key);
     if !output.status.success() {
         bail!(
             "{PROGRAM} did not sign with {key} (its own words are above): name a private key, or \

@@ -1,7 +1,7 @@
 //! Archives of bundles, unpacked into a folder of this process that goes away with it. An archive
 //! may come from anybody: nothing of it is written outside of its folder, and its size has a limit.
 
-use crate::cmd::{self, signals};
+use crate::cmd::{output, signals};
 use anyhow::Context as _;
 use fizeau_record::file;
 use flate2::read::MultiGzDecoder;
@@ -54,7 +54,7 @@ impl Scratch {
         let root = std::env::temp_dir().join(name);
         let made = DirBuilder::new().mode(0o700).create(&root);
         let words = || {
-            let folder = cmd::shown(&root);
+            let folder = output::shown(&root);
             format!("cannot make {folder} for what archives hold: set TMPDIR to another folder")
         };
         made.with_context(words)?;

@@ -1,7 +1,7 @@
 //! `fizeau fleet drift`: what changed in the course of time.
 
-use super::survey::{self, Which};
-use crate::cmd::{self, Global};
+use super::which::{self, Which};
+use crate::cmd::{global::Global, output};
 use clap::Args;
 use fizeau_domain::text::{clean, counted, shorten};
 use fizeau_judge::fleet::drift::{Drift, SESSIONS_MIN, drift};
@@ -27,12 +27,12 @@ pub struct DriftArgs {
 /// # Errors
 /// Where there is nothing to survey, or a list cannot be read.
 pub fn run(args: &DriftArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let surveyed = survey::surveyed(&args.which, None, global)?;
+    let surveyed = which::surveyed(&args.which, None, global)?;
     let found = drift(&surveyed);
     if global.json {
-        cmd::print_json(&found)?;
+        output::print_json(&found)?;
     } else {
-        cmd::write_out(&text(&found))?;
+        output::write_out(&text(&found))?;
     }
     let is_worse = found.changes.iter().any(|one| one.change < 0.0) || !found.decays.is_empty();
     Ok(ExitCode::from(match (found.series, is_worse) {

@@ -2,6 +2,7 @@
 //! folder may hold anything.
 
 use super::archive::{Scratch, is_archive};
+use crate::cmd::output;
 use anyhow::Context as _;
 use fizeau_judge::{
     evidence::file as names,
@@ -95,12 +96,12 @@ impl Finder {
     }
 
     fn unreadable(&mut self, path: &Path, why: &str) {
-        let words = format!("{}: {why}", crate::cmd::shown(path));
+        let words = format!("{}: {why}", output::shown(path));
         self.problems.add(Kind::Unreadable, words);
     }
 
     fn other(&mut self, path: &Path, why: &str) {
-        let words = format!("{}: {why}", crate::cmd::shown(path));
+        let words = format!("{}: {why}", output::shown(path));
         self.problems.add(Kind::OtherFile, words);
     }
 
@@ -163,7 +164,7 @@ impl Finder {
         if let Err(error) = unpacked {
             let words = format!(
                 "{}: the archive cannot be read to its end ({error}): what is there of it counts",
-                crate::cmd::shown(path)
+                output::shown(path)
             );
             self.problems.add(Kind::HalfWritten, words);
         }
@@ -251,12 +252,4 @@ fn folders_below(folder: &Path, depth: usize, all: &mut Vec<PathBuf>) {
     for entry in entries.flatten().filter(is_folder) {
         folders_below(&folder.join(entry.file_name()), depth + 1, all);
     }
-}
-
-/// The name of the folder that a record or bundle is in.
-pub fn name_of(path: &Path) -> String {
-    let folder = if path.is_dir() { Some(path) } else { path.parent() };
-    let absolute = folder.map(|folder| std::path::absolute(folder).unwrap_or(folder.to_owned()));
-    let name = absolute.as_deref().and_then(Path::file_name);
-    name.map_or_else(|| "unnamed".into(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,16 +1,17 @@
 //! `fizeau fleet`: what `accept` is for a node, for all of them.
 
 mod archive;
-pub mod bundle;
 mod drift;
 mod find;
-pub mod read;
+mod read;
+mod results;
 mod retest;
 mod simulate;
 mod store;
 mod survey;
+mod which;
 
-use super::Global;
+use super::global::Global;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 

@@ -1,15 +1,15 @@
 //! Reads what was found, on all cores: bundles and records become rows, rows are gathered.
 
-use super::{
-    bundle,
-    find::{Found, name_of},
-};
+use super::find::Found;
 use crate::{
-    cmd::{self, profile},
+    cmd::{
+        bundle::rows::{self, name_of},
+        output,
+    },
     data::Catalogue,
 };
 use fizeau_judge::fleet::{
-    bundle::{self as rows, Reader},
+    bundle::{Reader, set_back},
     gather::Gathered,
     problem::Kind,
     row::Row,
@@ -63,17 +63,8 @@ struct Place<'p> {
 
 impl std::fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at byte {}", cmd::shown(self.path), self.at)
+        write!(f, "{} at byte {}", output::shown(self.path), self.at)
     }
-}
-
-/// What makes rows of bundles and records.
-///
-/// # Errors
-/// Where the profiles for bundles that have none cannot be read.
-pub fn reader(catalogue: &Catalogue) -> anyhow::Result<Reader> {
-    let derived = |name| profile::read(catalogue, name);
-    Ok(Reader::new(&derived("derived-gpu")?, &derived("derived-host")?))
 }
 
 /// Reads all that was found. `from_records`: also of bundles that keep their rows.
@@ -86,7 +77,7 @@ pub fn read(
     catalogue: &Catalogue,
     sink: &dyn Sink,
 ) -> anyhow::Result<Gathered> {
-    let first = reader(catalogue)?;
+    let first = rows::reader(catalogue)?;
     let mut pieces = Vec::new();
     for one in found {
         match one {
@@ -128,46 +119,37 @@ fn take(
     match piece {
         Piece::Lines(path, from, to) => {
             if let Err(error) = lines(path, [*from, *to], gathered) {
-                let words = format!("{}: {error}", cmd::shown(path));
+                let words = format!("{}: {error}", output::shown(path));
                 gathered.problems.add(Kind::Unreadable, words);
             }
         }
         Piece::Record(path) => match store::read(path) {
             Ok(record) => {
-                if let Some(words) = rows::set_back(&record) {
-                    gathered.problems.add(Kind::Clock, format!("{}: {words}", cmd::shown(path)));
+                if let Some(words) = set_back(&record) {
+                    gathered.problems.add(Kind::Clock, format!("{}: {words}", output::shown(path)));
                 }
                 let rows = reader.record(&name_of(path), &record);
-                sink.rows(gathered, &rows, &cmd::shown(path));
+                sink.rows(gathered, &rows, &output::shown(path));
             }
             Err(error) => {
                 gathered
                     .problems
-                    .add(kind_of(&error), fizeau_domain::text::clean(&error.to_string()));
+                    .add(rows::kind_of(&error), fizeau_domain::text::clean(&error.to_string()));
             }
         },
         Piece::Bundle(path) => {
-            let place = cmd::shown(path);
+            let place = output::shown(path);
             if !from_records
-                && let Some(text) = bundle::kept(path)
-                && let Some(rows) = bundle::parse(&text)
+                && let Some(text) = rows::kept(path)
+                && let Some(rows) = rows::parse(&text)
             {
                 return sink.rows(gathered, &rows, &place);
             }
-            match bundle::from_records(path, reader, &mut gathered.problems) {
+            match rows::from_records(path, reader, &mut gathered.problems) {
                 Ok(rows) => sink.rows(gathered, &rows, &place),
                 Err(why) => gathered.problems.add(Kind::HalfWritten, format!("{place}: {why}")),
             }
         }
-    }
-}
-
-/// What kind of problem a record that cannot be read is.
-pub fn kind_of(error: &store::RecordError) -> Kind {
-    match error {
-        store::RecordError::Newer { .. } => Kind::Newer,
-        store::RecordError::Malformed { .. } => Kind::HalfWritten,
-        _ => Kind::Unreadable,
     }
 }
 

@@ -1,37 +1,19 @@
 //! `fizeau fleet retest`: writes the plan of a retest as scripts, and takes its results in.
 
 use super::{
-    find::name_of,
-    survey::{self, Which},
+    results,
+    which::{self, Which},
 };
-use crate::{
-    cmd::{self, Global, Usage, profile},
-    data::Catalogue,
-};
-use anyhow::Context as _;
+use crate::cmd::{disk, exit::Usage, global::Global, output};
 use clap::Args;
 use fizeau_domain::text::{counted, for_shells};
-use fizeau_judge::fleet::{
-    bundle::Reader,
-    plan::{Pair, Place, Plan, Retest, Step},
-    row::Row,
-};
-use fizeau_record::{file, store};
+use fizeau_judge::fleet::plan::{Pair, Place, Plan, Step};
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
-
-/// The plan's file in its folder.
-const PLAN: &str = "plan.json";
-
-/// A measurement as a row of a store, where it is no record: planted fleets have it.
-const ROW: &str = "row.jsonl";
-
-/// Longest plan and longest row, in bytes.
-const PLAN_MAX: u64 = 256 << 20;
 
 /// Hours between two sessions: what else was in use at first may be gone by then.
 const HOURS: u32 = 4;
@@ -56,20 +38,20 @@ pub struct RetestArgs {
 /// Where there is nothing to survey, or the folder cannot be written.
 pub fn run(args: &RetestArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let folder = std::path::absolute(&args.out)?;
-    if folder.join(PLAN).exists() {
-        let words = format!("--out {}: it has a plan already", cmd::shown(&args.out));
+    if folder.join(results::PLAN).exists() {
+        let words = format!("--out {}: it has a plan already", output::shown(&args.out));
         return Err(Usage(words).into());
     }
-    let surveyed = survey::surveyed(&args.which, None, global)?;
+    let surveyed = which::surveyed(&args.which, None, global)?;
     let mut plan = Plan::of(&surveyed, args.inconclusive);
     let before = plan.pairs.len();
     plan.pairs.retain(is_safe);
     let refused = before - plan.pairs.len();
     plan.pairs.iter_mut().enumerate().for_each(|(at, pair)| pair.pair = at + 1);
     let text = serde_json::to_string_pretty(&plan)?;
-    cmd::make_directory(&folder.join("rounds"), "--out DIR")?;
+    disk::make_directory(&folder.join("rounds"), "--out DIR")?;
     let write =
-        |name: &str, text: &str| cmd::write_file(&folder.join(name), text.as_bytes(), "--out DIR");
+        |name: &str, text: &str| disk::write_file(&folder.join(name), text.as_bytes(), "--out DIR");
     let rounds = plan.rounds();
     for (session, rounds) in (1..).zip(&rounds) {
         for (round, pairs) in (1..).zip(rounds) {
@@ -80,19 +62,19 @@ pub fn run(args: &RetestArgs, global: &Global) -> anyhow::Result<ExitCode> {
         write(&format!("session-{session}.sh"), &list(session, rounds.len()))?;
     }
     // The plan is written last: where it is, all else is.
-    write(PLAN, &text)?;
+    write(results::PLAN, &text)?;
     if global.json {
-        return cmd::print_json(&plan);
+        return output::print_json(&plan);
     }
-    cmd::print(&said(&plan, &args.out, rounds.len(), refused))
+    output::print(&said(&plan, &args.out, rounds.len(), refused))
 }
 
 fn said(plan: &Plan, out: &Path, sessions: usize, refused: usize) -> String {
-    let word = |path: &Path| for_shells(&cmd::shown(path));
+    let word = |path: &Path| for_shells(&output::shown(path));
     let close: Vec<usize> = plan.pairs.iter().filter_map(|pair| pair.repeats).collect();
     let mut lines = vec![format!(
         "{}: {} to measure anew, {} times each in turn with a partner that passed",
-        cmd::shown(out),
+        output::shown(out),
         counted(plan.pairs.len() - close.len(), "failure"),
         plan.repeats
     )];
@@ -216,46 +198,4 @@ fn list(session: usize, rounds: usize) -> String {
         let _ = writeln!(text, "bash rounds/{session}-{round}.sh");
     }
     text
-}
-
-/// What came of a plan, as far as it is there.
-///
-/// # Errors
-/// Where the plan cannot be read.
-pub fn results(folder: &Path, catalogue: &Catalogue) -> anyhow::Result<(Retest, Vec<String>)> {
-    let path = folder.join(PLAN);
-    let place = || format!("--retest {}", cmd::shown(&path));
-    let text = file::read_text(&path, PLAN_MAX).with_context(place)?;
-    let plan = Plan::parse(&text).map_err(|why| Usage(format!("{}: {why}", place())))?;
-    let derived =
-        [profile::read(catalogue, "derived-gpu")?, profile::read(catalogue, "derived-host")?];
-    let mut reader = Reader::new(&derived[0], &derived[1]);
-    let (pairs, repeats) = (plan.pairs.clone(), plan.repeats);
-    let (mut retest, mut notes) = (Retest::new(plan), Vec::new());
-    for (at, pair) in pairs.iter().enumerate() {
-        for step in pair.steps(repeats) {
-            let own = folder.join(&step.folder);
-            let (record, row) = (own.join(store::FILE), own.join(ROW));
-            if record.exists() {
-                match store::read(&record) {
-                    Ok(read) => {
-                        let rows = reader.record(&name_of(&record), &read);
-                        if !retest.take(at, &step, &rows) {
-                            let words = "it has no rate of what it is to measure";
-                            notes.push(format!("{}: {words}", cmd::shown(&record)));
-                        }
-                    }
-                    Err(error) => notes.push(fizeau_domain::text::clean(&error.to_string())),
-                }
-            } else if row.exists() {
-                let text = file::read_text(&row, 1 << 20).unwrap_or_default();
-                let line = text.lines().next().unwrap_or_default();
-                match Row::parse(line.as_bytes()) {
-                    Ok(row) => drop(retest.take(at, &step, &[row])),
-                    Err(why) => notes.push(format!("{}: {why}", cmd::shown(&row))),
-                }
-            }
-        }
-    }
-    Ok((retest, notes))
 }

@@ -1,7 +1,7 @@
 //! `fizeau fleet simulate`: planted fleets, and what each rule makes of them.
 
 use super::store::Writer;
-use crate::cmd::{self, Global, Usage};
+use crate::cmd::{disk, exit::Usage, global::Global, output};
 use anyhow::Context as _;
 use clap::Args;
 use fizeau_device::clock;
@@ -72,15 +72,15 @@ pub fn run(args: &SimulateArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let scores = score::score(&recipe, args.gpus as usize, args.fleets as usize, args.seed);
     match global.json {
-        true => cmd::print_json(&scores),
-        false => cmd::print(table(&scores, &recipe).trim_end()),
+        true => output::print_json(&scores),
+        false => output::print(table(&scores, &recipe).trim_end()),
     }
 }
 
 fn recipe(args: &SimulateArgs) -> anyhow::Result<Recipe> {
     let text = file::read_text(&args.recipe, RECIPE_MAX)
-        .with_context(|| format!("cannot read the recipe {}", cmd::shown(&args.recipe)))?;
-    let refused = |why: String| Usage(format!("{}: {why}", cmd::shown(&args.recipe)));
+        .with_context(|| format!("cannot read the recipe {}", output::shown(&args.recipe)))?;
+    let refused = |why: String| Usage(format!("{}: {why}", output::shown(&args.recipe)));
     let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| refused(error.to_string()))?;
     for words in &args.set {
@@ -116,7 +116,7 @@ fn write_fleet(recipe: &Recipe, args: &SimulateArgs, folder: &Path) -> anyhow::R
     let fleet = Fleet::plant(recipe, args.gpus as usize, args.seed);
     let root = folder.join("store");
     if root.exists() {
-        let place = cmd::shown(&root);
+        let place = output::shown(&root);
         return Err(Usage(format!("--write-fleet: {place} is there already")).into());
     }
     let time = clock::utc_now();
@@ -154,10 +154,10 @@ fn write_fleet(recipe: &Recipe, args: &SimulateArgs, folder: &Path) -> anyhow::R
     }
     for (name, text) in [("labels", labels), ("expected", expected), ("truth", losses)] {
         let path = folder.join(format!("{name}.csv"));
-        cmd::write_file(&path, text.as_bytes(), "--write-fleet DIR")?;
+        disk::write_file(&path, text.as_bytes(), "--write-fleet DIR")?;
     }
-    let shown = cmd::shown(folder);
-    cmd::print(&format!(
+    let shown = output::shown(folder);
+    output::print(&format!(
         "{shown}: {} of {} GPUs sent {} metrics. Next: fizeau fleet survey {shown}/store --labels \
          {shown}/labels.csv --expected {shown}/expected.csv",
         sent().count(),

@@ -2,7 +2,7 @@
 //! is whole.
 
 use super::read::{Gather, Sink};
-use crate::cmd;
+use crate::cmd::{disk, output};
 use anyhow::Context as _;
 use fizeau_judge::fleet::{gather::Gathered, row::Row};
 use fizeau_record::file::{self, Draft, Existing};
@@ -67,12 +67,12 @@ impl Writer {
             std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => {
                 let folder = self.root.join(format!("date={}", place.key()));
-                cmd::make_directory(&folder, OPTION)?;
+                disk::make_directory(&folder, OPTION)?;
                 let mut random = [0; 8];
                 getrandom::fill(&mut random).context("no random numbers for a file's name")?;
                 let name = format!("{:016x}.jsonl", u64::from_le_bytes(random));
                 let draft = Draft::beside(&folder.join(name));
-                let draft = draft.with_context(|| cmd::shown(&folder))?;
+                let draft = draft.with_context(|| output::shown(&folder))?;
                 place.insert(Partition { draft, buffer: Vec::new(), length: 0 })
             }
         };
@@ -103,7 +103,7 @@ impl Writer {
             self.whole.push(partition.draft);
         }
         for draft in std::mem::take(&mut self.whole) {
-            let place = || format!("cannot write to {}", cmd::shown(&self.root));
+            let place = || format!("cannot write to {}", output::shown(&self.root));
             draft.file().sync_all().with_context(place)?;
             draft.publish(Existing::Kept).with_context(place)?;
         }
@@ -114,7 +114,7 @@ impl Writer {
 impl Partition {
     fn flush(&mut self, root: &Path) -> anyhow::Result<()> {
         let written = self.draft.file().write_all(&self.buffer);
-        written.with_context(|| format!("cannot write to {}", cmd::shown(root)))?;
+        written.with_context(|| format!("cannot write to {}", output::shown(root)))?;
         self.length += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -154,11 +154,11 @@ impl Collect {
     /// # Errors
     /// Where the store's folder cannot be made or opened.
     pub fn new(root: &Path) -> anyhow::Result<Collect> {
-        cmd::make_directory(root, OPTION)?;
-        let lock = File::open(root).with_context(|| cmd::shown(root))?;
+        disk::make_directory(root, OPTION)?;
+        let lock = File::open(root).with_context(|| output::shown(root))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            let place = cmd::shown(root);
-            cmd::say(&format!("{place}: waiting for another collection into this store"));
+            let place = output::shown(root);
+            output::say(&format!("{place}: waiting for another collection into this store"));
             // A file system without locks has said so already, and is written to all the same.
             let _ = flock(&lock, FlockOperation::LockExclusive);
         }

@@ -6,17 +6,19 @@ use super::{
     live::Live,
     prepare::{self, Counter, Maker, PROMPTS_MAX, Sketch},
     ready::{before_load, client, only, probe, wait_until_ready},
-    report::results_of,
-    send::{Level, Loaded, Out, PAGE, ROWS, STOPPING, stated},
+    report::{ROWS, results_of},
+    send::{Level, Loaded, Out, PAGE, STOPPING, stated},
     send_args::SendArgs,
 };
 use crate::{
     client::{Client, Prepared, Schedule, level},
     cmd::{
-        Global, Interrupted, Usage, exit,
-        report::{self, FILE, ReportFormat},
-        run::new_directory,
-        say, shown, signals, write_file,
+        disk::{new_directory, write_file},
+        document::{self, FILE, ReportFormat},
+        exit::{self, Interrupted, Usage},
+        global::Global,
+        output::{self, say, shown},
+        signals,
     },
 };
 use anyhow::{Context as _, bail};
@@ -58,7 +60,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
             lines.push(format!("{}: {}", ab::name(side.arm), side.words(model)));
         }
         lines.push("nothing was sent: leave out --plan to send it".into());
-        return crate::cmd::print(&lines.join("\n"));
+        return output::print(&lines.join("\n"));
     }
     let directory = directory(args)?;
     let interrupted = signals::watch_and_say(STOPPING)?;
@@ -379,7 +381,7 @@ fn finish(trial: &Trial, directory: &Path, global: &Global) -> anyhow::Result<Ex
     }
     let document = load_ab(trial);
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    crate::cmd::write_out(&report::render(&document, format, report::window(global))?)?;
+    output::write_out(&document::render(&document, format, document::window(global))?)?;
     write_files(&document, directory)?;
     say(&format!("rows of each run and the report (html, json, csv) are in {}", shown(directory)));
     let is_answered = [Arm::A, Arm::B].iter().all(|arm| trial.answered(*arm) > 0);
@@ -393,8 +395,8 @@ fn finish(trial: &Trial, directory: &Path, global: &Global) -> anyhow::Result<Ex
 
 fn write_files(document: &Document, directory: &Path) -> anyhow::Result<()> {
     let files = [
-        (PAGE, report::render(document, ReportFormat::Html, FILE)?),
-        ("report.json", report::render(document, ReportFormat::Json, FILE)?),
+        (PAGE, document::render(document, ReportFormat::Html, FILE)?),
+        ("report.json", document::render(document, ReportFormat::Json, FILE)?),
         ("verdicts.csv", csv::of_tables(document, &["verdicts"])?),
         ("rounds.csv", csv::of_tables(document, &["rounds"])?),
     ];

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     client::Key,
-    cmd::{Usage, compare::Share},
+    cmd::{exit::Usage, share::Share},
 };
 use clap::{Arg, Args};
 use fizeau_projection::load::{

@@ -1,7 +1,7 @@
 //! What a user asks of a server: limits of requests, the share that keeps them, a target.
 
 use super::limits;
-use crate::cmd::Usage;
+use crate::cmd::exit::Usage;
 use clap::Args;
 use fizeau_domain::number;
 use fizeau_projection::load::capacity::{Goal, SHARE_DEFAULT};

@@ -2,7 +2,10 @@
 
 use crate::{
     client::State,
-    cmd::{self, has_terminal, progress::ProgressMode},
+    cmd::{
+        output::{self, has_terminal},
+        progress::ProgressMode,
+    },
 };
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::{stats::quantile, text::clean, units::Seconds};
@@ -130,7 +133,7 @@ impl Live {
         self.drawn = clock::now();
         match &self.shown {
             Shown::Bar(bar) => bar.set_message(clean(&line)),
-            Shown::Lines => cmd::say(&line),
+            Shown::Lines => output::say(&line),
             Shown::Nothing => {}
         }
     }
@@ -138,8 +141,8 @@ impl Live {
     /// Says something beside the line.
     pub fn say(&self, words: &str) {
         match &self.shown {
-            Shown::Bar(bar) => bar.suspend(|| cmd::say(words)),
-            _ => cmd::say(words),
+            Shown::Bar(bar) => bar.suspend(|| output::say(words)),
+            _ => output::say(words),
         }
     }
 }

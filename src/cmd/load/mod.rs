@@ -12,7 +12,7 @@ mod send;
 mod send_args;
 mod serve;
 
-use super::{Global, Usage, project};
+use super::{exit::Usage, global::Global, models};
 use clap::{Args, Subcommand};
 use fizeau_projection::load::level::Limits;
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ pub fn run(args: &LoadArgs, global: &Global) -> anyhow::Result<ExitCode> {
 /// Limits of a request: `ttft=500ms,tpot=20ms,e2el=30s`.
 fn limits(text: Option<&str>) -> Result<Limits, Usage> {
     let Some(text) = text else { return Ok(Limits::default()) };
-    let slo = project::times("--slo", text)?;
+    let slo = models::times("--slo", text)?;
     let seconds = |time: Option<fizeau_domain::units::Seconds>| time.map(|time| time.0);
     Ok(Limits {
         ttft: seconds(slo.first_token),

@@ -3,7 +3,10 @@
 use super::send_args::{SendArgs, TokenizerName};
 use crate::{
     client::{Client, Connections, Prepared, Schedule, Tokenizer},
-    cmd::{Interrupted, Usage},
+    cmd::{
+        exit::{Interrupted, Usage},
+        output,
+    },
 };
 use anyhow::bail;
 use fizeau_domain::{text::counted, units::Seconds};
@@ -49,7 +52,7 @@ const CLOSED: u64 = 1_000;
 /// Where they ask for none, or a trace cannot be read.
 pub fn sketches(args: &SendArgs) -> anyhow::Result<Vec<Sketch>> {
     if let Some(path) = &args.trace {
-        let shown = crate::cmd::shown(path);
+        let shown = output::shown(path);
         let text = file::read_text(path, TRACE_MAX);
         let text = text.map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
         let requests = trace::read(&text).map_err(|why| anyhow::anyhow!("{shown}: {why}"))?;

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{
     client::{Client, Connections, Key},
-    cmd::{Interrupted, Usage, say, shown},
+    cmd::{
+        exit::{Interrupted, Usage},
+        output::{say, shown},
+    },
 };
 use anyhow::{Context as _, bail};
 use fizeau_device::clock;

@@ -1,10 +1,12 @@
 //! `fizeau load report`: results of a client, alone or beside what the hardware allows.
 
-use super::{goal::GoalArgs, send::ROWS};
+use super::goal::GoalArgs;
 use crate::{
     cmd::{
-        Global, Usage, project,
-        report::{self, ReportFormat},
+        document::{self, ReportFormat},
+        exit::Usage,
+        global::Global,
+        models, output, parts,
     },
     data::Catalogue,
 };
@@ -20,6 +22,9 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
+
+/// The rows of a run, in its directory.
+pub const ROWS: &str = "requests.jsonl";
 
 /// Arguments of `load report`.
 #[derive(Args, Clone, Debug)]
@@ -100,7 +105,7 @@ impl LoadFormat {
 pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let out = args.out.as_deref();
     let shared = args.format.and_then(LoadFormat::shared);
-    let format = report::format_without_cases(shared, out, global, "results of load")?;
+    let format = document::format_without_cases(shared, out, global, "results of load")?;
     spare(out, &args.files)?;
     let goal = args.goal.read()?;
     let mut results = Vec::new();
@@ -108,7 +113,8 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         results.push(results_of(path, &goal.limits)?);
     }
     if args.format == Some(LoadFormat::Vllm) {
-        return write(args, &as_vllm(&results)?).map(|()| ExitCode::SUCCESS);
+        document::deliver(&as_vllm(&results)?, args.out.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let mut code = ExitCode::SUCCESS;
@@ -116,11 +122,11 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         (Some(on), Some(name)) => {
             let mut model = catalogue.model(name).map_err(|error| Usage(error.to_string()))?;
             if let Some(text) = &args.precision {
-                project::store_as(&mut model, text)
+                models::store_as(&mut model, text)
                     .map_err(|why| Usage(format!("--precision: {why}")))?;
             }
-            let hardware = project::hardware(&catalogue, on, !args.no_published)?;
-            let layout = project::layout_of(&args.layout, &model)?;
+            let hardware = parts::hardware(&catalogue, on, !args.no_published)?;
+            let layout = models::layout_of(&args.layout, &model)?;
             let prefix = f64::from(args.prefix);
             let engine = Engine { model: &model, hardware: &hardware, layout, kv: args.kv, prefix };
             let levels = results.iter().flat_map(|one| one.source.levels.clone());
@@ -141,17 +147,10 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
                 false => Ok(joined),
             })
             .and_then(|text| text)?,
-        _ => report::render(&document, format, report::window(global))?,
+        _ => document::render(&document, format, document::window(global))?,
     };
-    write(args, &text)?;
+    document::deliver(&text, args.out.as_deref())?;
     Ok(code)
-}
-
-fn write(args: &LoadReportArgs, text: &str) -> anyhow::Result<()> {
-    match &args.out {
-        Some(path) => crate::cmd::write_file(path, text.as_bytes(), "--out FILE"),
-        None => crate::cmd::write_out(text),
-    }
 }
 
 /// One JSON object on each line, as `--append-result` of that client leaves them.
@@ -183,7 +182,7 @@ pub fn spare(out: Option<&Path>, inputs: &[PathBuf]) -> Result<(), Usage> {
 /// # Errors
 /// Where it cannot be read or is not understood.
 pub fn results_of(path: &Path, limits: &Limits) -> anyhow::Result<LoadResults> {
-    let refuse = |why: String| anyhow::anyhow!("{}: {why}", crate::cmd::shown(path));
+    let refuse = |why: String| anyhow::anyhow!("{}: {why}", output::shown(path));
     let text = file::read_text(path, BYTES_MAX).map_err(|error| refuse(error.to_string()))?;
     let source = load::read(&text, limits).map_err(refuse)?;
     let name = path.file_name().unwrap_or(path.as_os_str());

@@ -8,7 +8,12 @@ use crate::{
         known::{Laws, Service, Stamp},
         level::{self, Work},
     },
-    cmd::{Global, exit, launch, print, print_json, say, signals},
+    cmd::{
+        exit,
+        global::Global,
+        output::{print, print_json, say},
+        parent, signals,
+    },
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -175,7 +180,7 @@ impl Known {
         command.args(["load", "serve"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         // It ends when this process does, however that ends.
-        command.env(launch::LAUNCHER, process::id().to_string());
+        command.env(parent::LAUNCHER, process::id().to_string());
         let mut child = command.spawn().context("cannot start the server")?;
         let mut url = String::new();
         if let Some(out) = child.stdout.take() {
@@ -236,7 +241,7 @@ fn sent(
     let mut rows = Rows::default();
     level::run(client, work, interrupted, &mut rows)?;
     if interrupted.load(Ordering::Relaxed) {
-        return Err(crate::cmd::Interrupted.into());
+        return Err(exit::Interrupted.into());
     }
     rows.0.sort_by_key(|row| row.number);
     Ok(rows.0)

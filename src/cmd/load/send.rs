@@ -4,7 +4,7 @@ use super::{
     live::Live,
     prepare::{self, Made, Maker, Sketch},
     ready::{before_load, client, key, only, probe, wait_until_ready},
-    report::results_of,
+    report::{ROWS, results_of},
     send_args::SendArgs,
 };
 use crate::{
@@ -13,10 +13,12 @@ use crate::{
         level::{self as client_level, Work},
     },
     cmd::{
-        Global, Usage, exit,
-        report::{self, ReportFormat},
-        run::new_directory,
-        say, shown, signals, write_file,
+        disk::{self, new_directory, write_file},
+        document::{self, ReportFormat},
+        exit::{self, Usage},
+        global::Global,
+        output::{self, say, shown},
+        signals,
     },
 };
 use anyhow::Context as _;
@@ -41,9 +43,6 @@ use std::{
     },
     thread,
 };
-
-/// The rows of a run, in its directory.
-pub const ROWS: &str = "requests.jsonl";
 
 /// Where servers state their metrics.
 const METRICS: &str = "/metrics";
@@ -83,7 +82,7 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let model = args.model.as_deref().unwrap_or("(the only one of the server)");
         let mut lines = stated(args, &target, model, key.as_ref(), &sketches)?;
         lines.push("nothing was sent: leave out --plan to send it".into());
-        return crate::cmd::print(&lines.join("\n"));
+        return output::print(&lines.join("\n"));
     }
     if key.is_some() && !target.is_tls && !target.is_this_machine() {
         say("the API key travels unencrypted to this server: its URL begins with http://");
@@ -227,7 +226,7 @@ impl Out {
     pub fn make(args: &SendArgs) -> anyhow::Result<Out> {
         let directory = args.out.clone();
         let directory = directory.unwrap_or_else(|| new_directory(&clock::utc_now(), "load"));
-        crate::cmd::make_directory(&directory, "--out DIR")?;
+        disk::make_directory(&directory, "--out DIR")?;
         let path = directory.join(ROWS);
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = file.with_context(|| format!("cannot make {} (--out DIR)", shown(&path)))?;
@@ -426,9 +425,9 @@ fn finish(
     let is_answered = !levels.is_empty() && levels.iter().all(|level| level.answered > 0);
     let document = document(&[results], None, goal);
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    let page = report::render(&document, ReportFormat::Html, report::window(global))?;
+    let page = document::render(&document, ReportFormat::Html, document::window(global))?;
     write_file(&directory.join(PAGE), page.as_bytes(), "--out DIR")?;
-    crate::cmd::write_out(&report::render(&document, format, report::window(global))?)?;
+    output::write_out(&document::render(&document, format, document::window(global))?)?;
     say(&format!(
         "rows and page are in {}; `fizeau load report {} --on PART_OR_RECORD --model MODEL` sets \
          them beside what the hardware allows",

@@ -3,7 +3,7 @@
 use super::goal::GoalArgs;
 use crate::{
     client::Deadlines,
-    cmd::{Usage, progress::ProgressMode},
+    cmd::{exit::Usage, progress::ProgressMode},
 };
 use clap::{Args, ValueEnum};
 use fizeau_domain::{number, units::Seconds};

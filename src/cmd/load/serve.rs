@@ -6,7 +6,7 @@ use crate::{
         known::{Fault, Laws, Server, Service},
         tokenizer::Dialect,
     },
-    cmd::{Usage, print},
+    cmd::{exit::Usage, output::print},
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};

@@ -3,7 +3,13 @@
 
 use super::known;
 use crate::{
-    cmd::{self, Global, Usage, exit, project::part_called},
+    cmd::{
+        disk,
+        exit::{self, Usage},
+        global::Global,
+        output,
+        parts::part_called,
+    },
     data::Catalogue,
 };
 use anyhow::Context as _;
@@ -78,7 +84,7 @@ struct BundledFile {
 
 /// The SHA-256 of a file, hexadecimal.
 fn hash(path: &Path) -> anyhow::Result<String> {
-    let bytes = file::read(path, FILE_MAX).with_context(|| cmd::shown(path))?;
+    let bytes = file::read(path, FILE_MAX).with_context(|| output::shown(path))?;
     Ok(Sha256::digest(&bytes).iter().fold(String::new(), |mut text, byte| {
         // A string takes everything.
         let _ = write!(text, "{byte:02x}");
@@ -143,7 +149,7 @@ impl Bundle {
     /// Where it cannot be written.
     pub fn write(&self, directory: &Path) -> anyhow::Result<()> {
         let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(self)? + "\n");
-        cmd::write_file(&directory.join(FILE), text.as_bytes(), "--out DIR")
+        disk::write_file(&directory.join(FILE), text.as_bytes(), "--out DIR")
     }
 
     /// Its files with their hashes.
@@ -159,8 +165,8 @@ impl Bundle {
 /// Where there is no bundle, or it cannot be read.
 pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow::Result<ExitCode> {
     let path = directory.join(FILE);
-    let refuse = |why: String| Usage(format!("{}: {why}", cmd::shown(&path)));
-    let text = file::read_text(&path, FILE_MAX).with_context(|| cmd::shown(&path))?;
+    let refuse = |why: String| Usage(format!("{}: {why}", output::shown(&path)));
+    let text = file::read_text(&path, FILE_MAX).with_context(|| output::shown(&path))?;
     let bundle: Bundle = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
     if bundle.fizeau_reproduction != VERSION {
         let version = bundle.fizeau_reproduction;
@@ -207,8 +213,10 @@ pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow
         false => faults.join("\n"),
     };
     match global.json {
-        true => cmd::print_json(&serde_json::json!({ "same": faults.is_empty(), "said": shown }))?,
-        false => cmd::print(&fizeau_domain::text::clean_lines(&shown))?,
+        true => {
+            output::print_json(&serde_json::json!({ "same": faults.is_empty(), "said": shown }))?
+        }
+        false => output::print(&fizeau_domain::text::clean_lines(&shown))?,
     };
     Ok(ExitCode::from(if faults.is_empty() { 0 } else { exit::FAILED }))
 }

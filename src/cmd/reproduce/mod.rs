@@ -6,13 +6,15 @@
 pub mod bundle;
 
 use super::{
-    Global, Usage,
     child::Measuring,
-    frontier::keeper::Keeper,
-    plan,
-    project::part_called,
-    report::{self, ReportFormat},
-    signals,
+    disk,
+    document::{self, ReportFormat},
+    exit::Usage,
+    global::Global,
+    keeper::Keeper,
+    output,
+    parts::part_called,
+    plan, signals,
 };
 use crate::{
     data::Catalogue,
@@ -36,9 +38,6 @@ use std::{
     process::ExitCode,
     sync::atomic::AtomicBool,
 };
-
-/// Below the working directory, where bundles go.
-const LOCAL: &str = "results/local";
 
 /// The page of a bundle.
 const PAGE: &str = "reproduction.html";
@@ -111,17 +110,17 @@ pub fn run(args: &ReproduceArgs, global: &Global) -> anyhow::Result<ExitCode> {
         Some(directory) => directory.clone(),
         None => {
             let time = clock::utc_now().replace(':', "");
-            Path::new(LOCAL).join(format!("{time}-reproduce-{id}"))
+            Path::new(disk::LOCAL).join(format!("{time}-reproduce-{id}"))
         }
     };
     if directory.join(bundle::FILE).exists() {
-        let place = super::shown(&directory);
+        let place = output::shown(&directory);
         let why = format!("{place} holds a reproduction already: choose another --out");
         return Err(Usage(why).into());
     }
-    super::make_directory(&directory, "--out DIR")?;
-    super::write_file(&directory.join(bundle::CLAIM), known.text.as_bytes(), "--out DIR")?;
-    super::write_file(&directory.join(bundle::SUITE), ready.suite.as_bytes(), "--out DIR")?;
+    disk::make_directory(&directory, "--out DIR")?;
+    disk::write_file(&directory.join(bundle::CLAIM), known.text.as_bytes(), "--out DIR")?;
+    disk::write_file(&directory.join(bundle::SUITE), ready.suite.as_bytes(), "--out DIR")?;
     let rounds = Rounds { ready: &ready, args, global, directory: &directory };
     let mut keeper = args.set_limits.then(|| under_its_limits(&ready)).transpose()?;
     let (case, places, records) = rounds.measured(&interrupted)?;
@@ -144,15 +143,15 @@ pub fn run(args: &ReproduceArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if found.is_stub {
         document = without_numbers(document);
     }
-    let page = report::render(&document, ReportFormat::Html, report::FILE)?;
+    let page = document::render(&document, ReportFormat::Html, document::FILE)?;
     let page_at = directory.join(PAGE);
-    super::write_file(&page_at, page.as_bytes(), "--out DIR")?;
+    disk::write_file(&page_at, page.as_bytes(), "--out DIR")?;
     if global.json {
-        super::print_json(&bundle)?;
+        output::print_json(&bundle)?;
     } else {
         let text =
-            report::render(&short(document), ReportFormat::Terminal, report::window(global))?;
-        super::write_out(&format!("{text}\npage: {}\n", super::shown(&page_at)))?;
+            document::render(&short(document), ReportFormat::Terminal, document::window(global))?;
+        output::write_out(&format!("{text}\npage: {}\n", output::shown(&page_at)))?;
     }
     Ok(ExitCode::from(found.verdict.exit_code()))
 }
@@ -315,7 +314,7 @@ impl Rounds<'_> {
         &self,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<(String, Vec<String>, Vec<Record>)> {
-        super::say(&format!("{}: which case is fastest", self.ready.device));
+        output::say(&format!("{}: which case is fastest", self.ready.device));
         let run = self.ready.run();
         let first = self.measure(CHOICE, &run.cases, interrupted)?;
         let case = claim::best_case(&self.ready.claim, run, &first).map_err(anyhow::Error::msg)?;
@@ -327,7 +326,7 @@ impl Rounds<'_> {
         }
         while records.len() < self.args.rounds as usize {
             let number = records.len() + 1;
-            super::say(&format!("process {number} of {}: {case}", self.args.rounds));
+            output::say(&format!("process {number} of {}: {case}", self.args.rounds));
             let place = format!("rounds/{number:02}");
             records.push(self.measure(&place, std::slice::from_ref(&case), interrupted)?);
             places.push(place);
@@ -382,7 +381,7 @@ fn list(args: &ReproduceArgs, catalogue: &Catalogue, global: &Global) -> anyhow:
         document = without_numbers(document);
     }
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    super::write_out(&report::render(&document, format, report::window(global))?)?;
+    output::write_out(&document::render(&document, format, document::window(global))?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,8 +1,10 @@
 //! What-ifs of `fizeau project`: each is the projection of the command line with something
 //! otherwise.
 
-use super::{Usage, project};
-use crate::data::Catalogue;
+use crate::{
+    cmd::{exit::Usage, models, parts},
+    data::Catalogue,
+};
 use fizeau_domain::{
     model::Model,
     units::{BytesPerSecond, Watts},
@@ -91,7 +93,7 @@ pub fn alternative(text: &str, base: &Base<'_>) -> anyhow::Result<Alternative> {
             return Err(refuse(format!("{key}= stands twice")).into());
         }
         if key == "on" {
-            let mut hardware = project::hardware(base.catalogue, value, base.is_published)?;
+            let mut hardware = parts::hardware(base.catalogue, value, base.is_published)?;
             made.notes.append(&mut hardware.notes);
             made.offer = Offer { hardware, price: None, power: None, ..made.offer };
             continue;
@@ -112,7 +114,7 @@ fn word<'t>(
     let Alternative { demand, offer, .. } = made;
     match key {
         "precision" => {
-            project::store_as(&mut demand.model, value)?;
+            models::store_as(&mut demand.model, value)?;
             let before = demand.precision.take().map(|before| before + ",");
             demand.precision = Some(before.unwrap_or_default() + value);
         }
@@ -120,7 +122,7 @@ fn word<'t>(
         "isl" => demand.scenario.input = number(key, value)?,
         "osl" => demand.scenario.output = number(key, value)?,
         "prefix" => words.prefix = Some(value),
-        "concurrency" => demand.concurrency = value.parse::<project::Concurrency>()?.0,
+        "concurrency" => demand.concurrency = value.parse::<models::Concurrency>()?.0,
         "layout" => words.layout = Some(value),
         "price" => offer.price = Some(positive(key, value)?),
         "power" => offer.power = Some(positive(key, value)?),
@@ -297,7 +299,7 @@ pub fn qualities(text: &str, base: &Base<'_>, model: &str) -> anyhow::Result<Vec
         demand.model = published;
         demand.precision = None;
         if precision != "published" {
-            project::store_as(&mut demand.model, precision).map_err(refuse)?;
+            models::store_as(&mut demand.model, precision).map_err(refuse)?;
             demand.precision = Some(precision.into());
         }
         list.push(Alternative {

@@ -1,12 +1,19 @@
 //! `fizeau report --against`: records and parts of several generations beside each other.
 
-use super::{
-    Global, Usage, plan,
-    project::part_called,
-    report::{self, FILE, ReportArgs, ReportFormat, window},
-    shown, side_by_side,
+use super::ReportArgs;
+use crate::{
+    cmd::{
+        disk,
+        document::{self, ReportFormat},
+        exit::Usage,
+        global::Global,
+        output::{self, shown},
+        parts::part_called,
+        plan,
+        records::gpus,
+    },
+    data::Catalogue,
 };
-use crate::data::Catalogue;
 use fizeau_domain::spec::Part;
 use fizeau_record::{Header, Record, store};
 use fizeau_report::{
@@ -38,11 +45,11 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         return Err(Usage(why.into()).into());
     }
     let out = args.out.as_deref();
-    let format = report::format_without_cases(args.format, out, global, "generations")?;
+    let format = document::format_without_cases(args.format, out, global, "generations")?;
     let catalogue = plan::catalogue(global)?;
     let paths: Vec<PathBuf> =
         args.against.iter().map(PathBuf::from).chain(args.records.iter().cloned()).collect();
-    super::spare_records(out, &paths)?;
+    disk::spare_records(out, &paths)?;
     let against = args.against.iter().map(|name| match Path::new(name).exists() {
         true => of_record(&catalogue, Path::new(name)),
         false => of_part(&catalogue, name),
@@ -68,19 +75,16 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let text = match format {
         ReportFormat::Csv => csv::of_table(&generations::table(&sides))?,
         _ => {
-            let terminal = if out.is_some() { FILE } else { window(global) };
-            report::render(&generations::document(&sides), format, terminal)?
+            let terminal = document::terminal(out, global);
+            document::render(&generations::document(&sides), format, terminal)?
         }
     };
-    match out {
-        Some(path) => super::write_file(path, text.as_bytes(), "--out FILE")?,
-        None => super::write_out(&text)?,
-    }
+    document::deliver(&text, out)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn of_record(catalogue: &Catalogue, path: &Path) -> anyhow::Result<Given> {
-    if side_by_side::is_run(path) {
+    if gpus::is_run(path) {
         return Err(Usage(format!(
             "{} is a run of several GPUs: name the directory of one of them",
             shown(path)
@@ -98,7 +102,7 @@ fn of_record(catalogue: &Catalogue, path: &Path) -> anyhow::Result<Given> {
 fn of_part(catalogue: &Catalogue, name: &str) -> anyhow::Result<Given> {
     let (part, note) = part_called(catalogue, "--against", name)?;
     if let Some(note) = note {
-        super::say(&note);
+        output::say(&note);
     }
     Ok(Given { origin: "the catalogue".into(), record: None, part: Some(part.id.clone()) })
 }

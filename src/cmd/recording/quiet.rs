@@ -1,7 +1,9 @@
 //! A session of which another process or rank tells the user.
 
-use super::{exit, report, run::has_broken};
-use crate::session::{End, Session, Watcher};
+use crate::{
+    cmd::{document, exit, records::has_broken},
+    session::{End, Session, Watcher},
+};
 use fizeau_domain::{case::Case, outcome::Outcome};
 use fizeau_record::{
     Header,
@@ -36,7 +38,7 @@ pub fn run(
 /// A record that cannot be read, or reports that cannot be written.
 pub fn finish(directory: &Path, end: End) -> anyhow::Result<ExitCode> {
     let record = store::read(directory)?;
-    report::write_all(directory, &record)?;
+    document::write_all(directory, &record)?;
     Ok(ExitCode::from(match end {
         End::Interrupted => exit::INTERRUPTED,
         End::Complete if has_broken(&record) => exit::FAILED,

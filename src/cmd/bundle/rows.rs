@@ -1,9 +1,9 @@
 //! What the directory of a bundle holds. An acceptance that is closed keeps its rows beside its
 //! records, so that whoever surveys many bundles reads a few KiB of each.
 
-use super::{find::name_of, read::kind_of};
+use super::files;
 use crate::{
-    cmd::{self, bundle::files},
+    cmd::{output, profiles},
     data::Catalogue,
 };
 use fizeau_domain::text::hex;
@@ -41,7 +41,7 @@ pub fn rows_file(directory: &Path, catalogue: &Catalogue) -> anyhow::Result<Opti
     if !problems.is_empty() || bundle::set_back_in(&bundle).is_some() {
         return Ok(None);
     }
-    let Ok(rows) = cmd::fleet::read::reader(catalogue)?.bundle(&bundle) else { return Ok(None) };
+    let Ok(rows) = reader(catalogue)?.bundle(&bundle) else { return Ok(None) };
     let is_named = !rows.is_empty() && rows.iter().all(|row| !row.node.is_empty());
     Ok(is_named.then(|| rows.iter().map(Row::line).collect()))
 }
@@ -71,7 +71,7 @@ pub fn from_records(
     reader: &mut Reader,
     problems: &mut Problems,
 ) -> Result<Vec<Row<'static>>, String> {
-    let place = cmd::shown(directory);
+    let place = output::shown(directory);
     let bundle = read(directory, problems);
     if let Some(words) = bundle::set_back_in(&bundle) {
         problems.add(Kind::Clock, format!("{place}: {words}"));
@@ -91,7 +91,8 @@ pub fn from_records(
 /// What a bundle holds; what is missing of it is absent, and what is spoilt has its line.
 fn read(path: &Path, problems: &mut Problems) -> Bundle {
     let mut problem = |kind: Kind, what: &str, why: &str| {
-        let words = format!("{}: {}: {}", cmd::shown(path), what, fizeau_domain::text::clean(why));
+        let words =
+            format!("{}: {}: {}", output::shown(path), what, fizeau_domain::text::clean(why));
         problems.add(kind, fizeau_domain::text::shorten(&words, 240));
     };
     let mut spoilt = |what: &str, why: &str| problem(Kind::HalfWritten, what, why);
@@ -161,4 +162,30 @@ fn json<T: serde::de::DeserializeOwned>(
             None
         }
     }
+}
+
+/// What makes rows of bundles and records.
+///
+/// # Errors
+/// Where the profiles for bundles that have none cannot be read.
+pub fn reader(catalogue: &Catalogue) -> anyhow::Result<Reader> {
+    let derived = |name| profiles::read(catalogue, name);
+    Ok(Reader::new(&derived("derived-gpu")?, &derived("derived-host")?))
+}
+
+/// What kind of problem a record that cannot be read is.
+pub fn kind_of(error: &store::RecordError) -> Kind {
+    match error {
+        store::RecordError::Newer { .. } => Kind::Newer,
+        store::RecordError::Malformed { .. } => Kind::HalfWritten,
+        _ => Kind::Unreadable,
+    }
+}
+
+/// The name of the folder that a record or bundle is in.
+pub fn name_of(path: &Path) -> String {
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    let absolute = folder.map(|folder| std::path::absolute(folder).unwrap_or(folder.to_owned()));
+    let name = absolute.as_deref().and_then(Path::file_name);
+    name.map_or_else(|| "unnamed".into(), |name| name.to_string_lossy().into_owned())
 }

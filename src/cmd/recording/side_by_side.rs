@@ -5,21 +5,22 @@
 //! or a GPU dies. All processes measure at once what each GPU has for itself. Once all are done
 //! with that, each gets its turn with what they share ([`super::turns`]).
 
-use super::{
-    Global, Usage, exit,
+use super::{args::RunArgs, turns::Told};
+use crate::cmd::{
+    disk,
+    document::{self, ReportFormat},
+    exit::{self, Usage},
+    global::Global,
+    output::{self, say, shown},
+    parent,
     plan::{self, PlanArgs},
-    report::{self, ReportFormat},
-    run,
-    run_args::RunArgs,
-    say, shown,
+    records::{self, gpus},
     signals::{self, Request, Requests},
-    turns::Told,
 };
 use anyhow::{Context, bail};
 use fizeau_device::clock::{self, Moment};
 use fizeau_domain::{launcher, units::Seconds};
-use fizeau_record::{Record, file, store};
-use fizeau_report::GpuRun;
+use fizeau_record::{Record, store};
 use std::{
     collections::{HashSet, VecDeque},
     fs,
@@ -30,12 +31,6 @@ use std::{
     thread,
     time::Duration,
 };
-
-/// In a GPU's directory: why its run has no end, in the words of its process.
-const FAILURE: &str = "failure.txt";
-
-/// Longest text of [`FAILURE`] that is read, in bytes.
-const FAILURE_MAX: u64 = 16 << 10;
 
 /// Last lines of a process's messages that are kept for [`FAILURE`].
 const WORDS_KEPT: usize = 8;
@@ -48,44 +43,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Shortest time between two lines of progress.
 const PROGRESS_EVERY: Seconds = Seconds(10.0);
-
-/// The directories of the GPUs in that of a run, by their names; empty where it is no such run.
-pub fn gpus(directory: &Path) -> Vec<(String, PathBuf)> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let mut found: Vec<(String, u32, PathBuf)> = entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let (family, ordinal) = path.file_name()?.to_str()?.split_once('-')?;
-            let ordinal = ordinal.parse().ok()?;
-            let is_gpu = ["cuda", "hip"].contains(&family) && path.is_dir();
-            is_gpu.then(|| (family.to_owned(), ordinal, path.clone()))
-        })
-        .collect();
-    found.sort();
-    found.into_iter().map(|(family, ordinal, path)| (format!("{family}:{ordinal}"), path)).collect()
-}
-
-/// Whether a directory is that of a run of several GPUs.
-pub fn is_run(directory: &Path) -> bool {
-    !directory.join(store::FILE).exists() && !gpus(directory).is_empty()
-}
-
-/// What each GPU left in the directory of a run.
-///
-/// # Errors
-/// Where a record is there and cannot be read.
-pub fn read(directory: &Path) -> anyhow::Result<Vec<GpuRun>> {
-    let read_one = |(name, path): (String, PathBuf)| {
-        let record = match path.join(store::FILE).exists() {
-            true => Some(store::read(&path)?),
-            false => None,
-        };
-        let failure = file::read(&path.join(FAILURE), FAILURE_MAX).ok();
-        let failure = failure.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
-        Ok(GpuRun { name, record, failure })
-    };
-    gpus(directory).into_iter().map(read_one).collect()
-}
 
 /// Measures several GPUs.
 ///
@@ -100,17 +57,17 @@ pub fn run(args: &RunArgs, global: &Global, names: &[String]) -> anyhow::Result<
     let (suite, _) = catalogue.suite(suite).map_err(|error| Usage(error.to_string()))?;
     let directory = match &args.out {
         Some(directory) => directory.clone(),
-        None => run::new_directory(&clock::utc_now(), &suite.name),
+        None => disk::new_directory(&clock::utc_now(), &suite.name),
     };
     let is_record = |path: &Path| path.join(store::FILE).exists();
-    let taken = gpus(&directory).into_iter().map(|(_, path)| path);
+    let taken = gpus::directories(&directory).into_iter().map(|(_, path)| path);
     if let Some(taken) = taken.chain([directory.clone()]).find(|path| is_record(path)) {
         bail!("{} has a record; continue it by --resume, or choose another --out", shown(&taken));
     }
     let mut starts = Vec::new();
     for name in names {
         let path = directory.join(name.replace(':', "-"));
-        super::make_directory(&path, "--out DIR")?;
+        disk::make_directory(&path, "--out DIR")?;
         let mut words = of_a_new_run(args, name, &path);
         words.extend(args.plan.suite.iter().flat_map(|suite| ["--suite".into(), suite.clone()]));
         words.push("--".into());
@@ -126,16 +83,16 @@ pub fn run(args: &RunArgs, global: &Global, names: &[String]) -> anyhow::Result<
 /// Where there is no record to tell what was measured, or a process cannot be started.
 pub fn resume(args: &RunArgs, global: &Global, directory: &Path) -> anyhow::Result<ExitCode> {
     refuse_ranks(args.plan.ranks)?;
-    let runs = read(directory)?;
+    let runs = gpus::read(directory)?;
     let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let Some(known) = runs.iter().find_map(|run| run.record.as_ref()) else {
         let directory = shown(directory);
         bail!("{directory}: no GPU left a record that could be continued; start the run anew")
     };
     let mut starts = Vec::new();
-    for ((name, path), run) in gpus(directory).into_iter().zip(&runs) {
+    for ((name, path), run) in gpus::directories(directory).into_iter().zip(&runs) {
         let words = match &run.record {
-            Some(record) if run::complete(record) => continue,
+            Some(record) if records::complete(record) => continue,
             Some(_) => {
                 let mut words = vec!["run".into(), "--resume".into(), path.display().to_string()];
                 let suite = args.plan.suite.iter();
@@ -168,7 +125,7 @@ fn of_a_run_without_record(
 ) -> anyhow::Result<Vec<String>> {
     let header = &known.header;
     let suite = directory.join(SUITE);
-    super::write_file(&suite, header.suite_text.as_bytes(), "--out DIR")?;
+    disk::write_file(&suite, header.suite_text.as_bytes(), "--out DIR")?;
     let mut words = of_a_new_run(args, name, path);
     words.extend(header.label.iter().flat_map(|label| ["--label".into(), label.clone()]));
     words.extend(["--suite".into(), suite.display().to_string(), "--".into()]);
@@ -214,7 +171,7 @@ fn measure(
     let code = processes.code();
     if code == exit::USAGE {
         // Nothing was measured: nothing is left behind.
-        gpus(directory).iter().for_each(|(_, path)| drop(fs::remove_dir(path)));
+        gpus::directories(directory).iter().for_each(|(_, path)| drop(fs::remove_dir(path)));
         let _ = fs::remove_dir(directory);
         return Ok(ExitCode::from(code));
     }
@@ -223,25 +180,25 @@ fn measure(
 
 /// Writes and prints the report.
 fn finish(directory: &Path, code: u8, global: &Global) -> anyhow::Result<ExitCode> {
-    let runs = read(directory)?;
+    let runs = gpus::read(directory)?;
     let document = fizeau_report::side_by_side(&runs);
-    let written = report::write_document(directory, &document);
+    let written = document::write_document(directory, &document);
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let shown_part = if global.json { document } else { document.summary() };
-    let mut text = report::render(&shown_part, format, report::window(global))?;
+    let mut text = document::render(&shown_part, format, document::window(global))?;
     if !global.json {
         text += &format!("\nrecords: {}\n", shown(&directory.join("*").join(store::FILE)));
         for path in written.as_deref().unwrap_or_default() {
             text += &format!("report: {}\n", shown(path));
         }
     }
-    super::write_out(&text)?;
+    output::write_out(&text)?;
     written.context("the records are whole, but their report could not be written")?;
     if code == exit::INTERRUPTED {
         let directory = directory.display();
         say(&format!("interrupted; continue with `fizeau run --resume {directory}`"));
     }
-    let broken = runs.iter().filter_map(|run| run.record.as_ref()).any(run::has_broken);
+    let broken = runs.iter().filter_map(|run| run.record.as_ref()).any(records::has_broken);
     Ok(ExitCode::from(if code == 0 && broken { exit::FAILED } else { code }))
 }
 
@@ -302,7 +259,7 @@ impl Processes {
         tell: &Sender<(usize, Event)>,
     ) -> anyhow::Result<()> {
         // An earlier session's; where it is not there, that is as well.
-        let _ = fs::remove_file(directory.join(FAILURE));
+        let _ = fs::remove_file(directory.join(gpus::FAILURE));
         let others = names.iter().filter(|other| **other != name).cloned().collect::<Vec<_>>();
         let mut command = Command::new(program);
         command.arg("run").arg(format!("--side-by-side={}", others.join(",")));
@@ -310,7 +267,7 @@ impl Processes {
             command.arg("--data").arg(data);
         }
         command.args(words.iter().skip(1));
-        command.env(super::launch::LAUNCHER, std::process::id().to_string());
+        command.env(parent::LAUNCHER, std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command
             .spawn()
@@ -429,7 +386,7 @@ impl Processes {
         self.is_interrupted = true;
         for process in self.all.iter_mut().filter(|process| process.status.is_none()) {
             process.turn = None;
-            super::launch::hand_on(&process.child);
+            signals::hand_on(&process.child);
         }
     }
 
@@ -455,7 +412,11 @@ impl Processes {
                     [words, vec![ended]].concat().join("\n")
                 }
             };
-            super::write_file(&process.directory.join(FAILURE), words.as_bytes(), "--out DIR")?;
+            disk::write_file(
+                &process.directory.join(gpus::FAILURE),
+                words.as_bytes(),
+                "--out DIR",
+            )?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! and device. It is put together from the arguments that were understood, so that nothing else of
 //! it can come into a record.
 
-use super::{Global, plan::PlanArgs, progress::ProgressMode, user_kernels::InChild};
+use crate::cmd::{global::Global, plan::PlanArgs, progress::ProgressMode, user_kernels::InChild};
 use clap::{
     Args,
     builder::{PathBufValueParser, TypedValueParser as _},

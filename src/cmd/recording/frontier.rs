@@ -1,21 +1,28 @@
 //! `fizeau run --suite power-frontier`: the same cases at a ladder of power limits and clocks.
 //!
 //! Each rung is a process that measures and leaves a record, as `fizeau run` does. Limits are set
-//! with `--set-limits` alone, by a [keeper] that puts them back however this process ends.
+//! with `--set-limits` alone, by a [keeper](Keeper) that puts them back however this process ends.
 
-pub mod keeper;
-
-use super::{
-    Global, Interrupted, Usage,
-    child::Measuring,
-    exit, plan,
-    report::{self, ReportFormat},
-    run,
-    run_args::RunArgs,
-    say, shown, signals,
+use super::args::RunArgs;
+use crate::{
+    cmd::{
+        child::Measuring,
+        disk,
+        document::{self, ReportFormat},
+        exit::{self, Interrupted, Usage},
+        global::Global,
+        keeper::Keeper,
+        output::{self, say, shown},
+        plan,
+        records::{
+            self,
+            frontier::{self, Frontier, Kept, VERSION},
+        },
+        signals,
+    },
+    world::Choice,
 };
-use crate::world::Choice;
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use fizeau_device::{
     clock,
     limits::{Adjustable, Limit, Range},
@@ -24,76 +31,18 @@ use fizeau_domain::{
     suite::{PowerLadder, Suite},
     units::{Megahertz, Watts},
 };
-use fizeau_record::{file, store};
-use fizeau_report::{Document, Rung, frontier, without_numbers};
-use keeper::Keeper;
-use serde::{Deserialize, Serialize};
+use fizeau_record::store;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::AtomicBool,
 };
 
-/// What a frontier is made of, in its directory.
-pub const FILE: &str = "frontier.json";
-
-/// The version of its shape.
-const VERSION: u32 = 1;
-
-/// Longest text of [`FILE`], in bytes.
-const FILE_MAX: u64 = 1 << 20;
-
 /// The name of the first and last rung, at which nothing was set.
 const AS_IS: &str = "as it is set";
 
 /// Plants a panic between two rungs in a test build, to prove that limits are put back.
 const PLANT: &str = "frontier=panic";
-
-/// What was measured where.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Frontier {
-    fizeau_frontier: u32,
-    rungs: Vec<Kept>,
-    notes: Vec<String>,
-    /// Whether what was set is put back; null where nothing was set.
-    restored: Option<bool>,
-}
-
-/// One rung.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kept {
-    directory: String,
-    setting: String,
-    limit: Option<Limit>,
-}
-
-/// Whether a directory is that of a frontier.
-pub fn is_run(directory: &Path) -> bool {
-    !directory.join(store::FILE).exists() && directory.join(FILE).exists()
-}
-
-/// The rungs of a frontier and what was noted.
-///
-/// # Errors
-/// Where they cannot be read.
-pub fn read(directory: &Path) -> anyhow::Result<(Vec<Rung>, Vec<String>)> {
-    let path = directory.join(FILE);
-    let text = file::read_text(&path, FILE_MAX).with_context(|| shown(&path))?;
-    let kept: Frontier = serde_json::from_str(&text).with_context(|| shown(&path))?;
-    if kept.fizeau_frontier != VERSION {
-        bail!("{}: version {} is not known", shown(&path), kept.fizeau_frontier);
-    }
-    let rung = |kept: &Kept| -> anyhow::Result<Rung> {
-        if !kept.directory.starts_with("step-") || kept.directory.contains('/') {
-            bail!("{}: {:?} is no directory of a rung", shown(&path), kept.directory);
-        }
-        let record = store::read(&directory.join(&kept.directory))?;
-        Ok(Rung { setting: kept.setting.clone(), is_set: kept.limit.is_some(), record })
-    };
-    Ok((kept.rungs.iter().map(rung).collect::<Result<_, _>>()?, kept.notes))
-}
 
 /// The suite of a command line, where it has a ladder.
 ///
@@ -132,13 +81,13 @@ pub fn run(args: &RunArgs, global: &Global, suite: &Suite) -> anyhow::Result<Exi
     let device = Choice { device: args.plan.device.clone(), ranks: None }.device()?;
     let directory = match &args.out {
         Some(directory) => directory.clone(),
-        None => run::new_directory(&clock::utc_now(), &suite.name),
+        None => disk::new_directory(&clock::utc_now(), &suite.name),
     };
-    if directory.join(FILE).exists() || directory.join(store::FILE).exists() {
+    if directory.join(frontier::FILE).exists() || directory.join(store::FILE).exists() {
         let why = format!("{} has a record already: choose another --out", shown(&directory));
         return Err(Usage(why).into());
     }
-    super::make_directory(&directory, "--out DIR")?;
+    disk::make_directory(&directory, "--out DIR")?;
     let mut climb = Climb {
         args,
         global,
@@ -169,33 +118,22 @@ pub fn run(args: &RunArgs, global: &Global, suite: &Suite) -> anyhow::Result<Exi
     if was_restored == Some(false) {
         return Ok(ExitCode::from(exit::COULD_NOT_RUN));
     }
-    let (rungs, _) = read(&directory)?;
-    let broken = rungs.iter().any(|rung| run::has_broken(&rung.record));
+    let (rungs, _) = frontier::read(&directory)?;
+    let broken = rungs.iter().any(|rung| records::has_broken(&rung.record));
     Ok(ExitCode::from(if broken { exit::FAILED } else { 0 }))
-}
-
-/// The report of a frontier.
-///
-/// # Errors
-/// Where its records cannot be read.
-pub fn document(directory: &Path) -> anyhow::Result<Document> {
-    let (rungs, notes) = read(directory)?;
-    let is_stub = rungs.iter().any(|rung| rung.record.header.device.is_stub());
-    let document = frontier(&rungs, &notes);
-    Ok(if is_stub { without_numbers(document) } else { document })
 }
 
 /// Writes the report of a frontier and prints it.
 fn print(directory: &Path, global: &Global) -> anyhow::Result<()> {
-    let document = document(directory)?;
-    let written = report::write_document(directory, &document)?;
+    let document = frontier::document(directory)?;
+    let written = document::write_document(directory, &document)?;
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    let mut text = report::render(&document, format, report::window(global))?;
+    let mut text = document::render(&document, format, document::window(global))?;
     if !global.json {
         let line = |path: &PathBuf| format!("report: {}\n", shown(path));
         text += &format!("\n{}", written.iter().map(line).collect::<String>());
     }
-    super::write_out(&text)
+    output::write_out(&text)
 }
 
 /// A frontier while it is measured.
@@ -329,6 +267,6 @@ impl Climb<'_> {
 
     fn keep(&self) -> anyhow::Result<()> {
         let text = fizeau_domain::text::escaped(serde_json::to_string_pretty(&self.kept)? + "\n");
-        super::write_file(&self.directory.join(FILE), text.as_bytes(), "--out DIR")
+        disk::write_file(&self.directory.join(frontier::FILE), text.as_bytes(), "--out DIR")
     }
 }

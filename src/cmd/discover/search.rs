@@ -3,12 +3,15 @@
 //! Each round of shapes is measured by a process of its own, as `fizeau run` does. One record holds
 //! all rounds.
 
-use super::{
-    Global, Usage,
+use super::DiscoverArgs;
+use crate::cmd::{
     child::Measuring,
-    discover::DiscoverArgs,
-    report::{self, ReportFormat},
-    run, say, shown, signals,
+    disk,
+    document::{self, ReportFormat},
+    exit::Usage,
+    global::Global,
+    output::{self, say, shown},
+    signals,
 };
 use fizeau_device::clock;
 use fizeau_domain::{case::Point, dtype::Dtype, outcome::Outcome, text::counted, units::Seconds};
@@ -43,22 +46,13 @@ sample_min = 0.0002
 deadline = 60.0
 ";
 
-/// An element type by its name.
-pub fn dtype(text: &str) -> Result<Dtype, String> {
-    let found = Dtype::ALL.into_iter().find(|dtype| dtype.to_string() == text);
-    found.ok_or_else(|| {
-        let all: Vec<String> = Dtype::ALL.iter().map(Dtype::to_string).collect();
-        format!("one of {}", all.join(", "))
-    })
-}
-
 /// Searches, and tells what was found.
 ///
 /// # Errors
 /// Where nothing can be measured, or the record cannot be written; that the user asked for an end,
 /// with the record of what was measured until then.
 pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result<ExitCode> {
-    let format = report::format_without_cases(args.format, None, global, "searches")?;
+    let format = document::format_without_cases(args.format, None, global, "searches")?;
     let budget = args.seconds;
     if !(budget > 0.0 && budget <= BUDGET_MAX) {
         let why = format!("--seconds: {budget} must be above 0 and at most {BUDGET_MAX}");
@@ -70,7 +64,7 @@ pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result
     }
     let interrupted = signals::watch()?;
     let directory = args.out.clone();
-    let directory = directory.unwrap_or_else(|| run::new_directory(&clock::utc_now(), SUITE));
+    let directory = directory.unwrap_or_else(|| disk::new_directory(&clock::utc_now(), SUITE));
     if store::file_of(&directory).exists() {
         let why = format!("{} has a record; choose another --out", shown(&directory));
         return Err(Usage(why).into());
@@ -93,7 +87,7 @@ pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result
     };
     keep(&directory, &record)?;
     let found = document(&record, &search, dtype, [spent.0, budget]);
-    let mut text = report::render(&found, format, report::window(global))?;
+    let mut text = document::render(&found, format, document::window(global))?;
     if format == ReportFormat::Terminal {
         let record = shown(&directory.join(store::FILE));
         let suite = shown(&directory.join(SUITE_FILE));
@@ -101,7 +95,7 @@ pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result
         text += &format!("\nrecord: {record}\n");
         text += &format!("again: fizeau run --device {device} --suite {suite}\n");
     }
-    super::write_out(&text)?;
+    output::write_out(&text)?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
@@ -146,9 +140,9 @@ impl Rounds<'_> {
 
     fn measure(&self, at: usize, shapes: &[Shape], only: &[String]) -> anyhow::Result<Record> {
         let place = self.directory.join(format!("{at:05}"));
-        super::make_directory(&place, "--out DIR")?;
+        disk::make_directory(&place, "--out DIR")?;
         let suite = place.join(SUITE_FILE);
-        super::write_file(&suite, suite_text(self.dtype, shapes).as_bytes(), "--out DIR")?;
+        disk::write_file(&suite, suite_text(self.dtype, shapes).as_bytes(), "--out DIR")?;
         let only: Vec<String> =
             only.iter().map(|kernel| format!("gemm/{}/*/{kernel}", self.dtype)).collect();
         let suite = suite.to_string_lossy();
@@ -215,5 +209,5 @@ fn keep(directory: &Path, record: &Record) -> anyhow::Result<()> {
         writer.append(&Line::Footer(footer))?;
     }
     let suite = directory.join(SUITE_FILE);
-    super::write_file(&suite, record.header.suite_text.as_bytes(), "--out DIR")
+    disk::write_file(&suite, record.header.suite_text.as_bytes(), "--out DIR")
 }

@@ -1,12 +1,15 @@
 //! `fizeau discover`: what a device can do, measured, and a draft of its part's file.
 
+mod search;
+
 use super::{
-    Global, Usage, plan,
+    disk,
+    document::{self, ReportFormat},
+    exit::Usage,
+    global::Global,
+    output, plan,
     progress::ProgressMode,
-    report::{self, ReportFormat},
-    run::{self, Ended},
-    run_args::RunArgs,
-    search,
+    recording::{self, Ended, args::RunArgs},
 };
 use crate::{data::Catalogue, world::choice};
 use clap::Args;
@@ -14,8 +17,10 @@ use fizeau_domain::dtype::Dtype;
 use fizeau_judge::discover::{Discovery, check, draft};
 use fizeau_record::{Record, store};
 use fizeau_report::{Document, discovery};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// The suites of hosts and of GPUs.
 const HOST: &str = "discover";
@@ -50,7 +55,7 @@ pub struct DiscoverArgs {
     pub name: Option<String>,
     /// Search the shape of the fastest matrix product of an element type, such as bf16, instead of
     /// all that; the record has every shape that was tried
-    #[arg(long, value_name = "TYPE", value_parser = search::dtype,
+    #[arg(long, value_name = "TYPE", value_parser = dtype,
           conflicts_with_all = ["from", "suite", "draft", "name"])]
     pub gemm: Option<Dtype>,
     /// Seconds that the search takes at most, but for the round that is measured then
@@ -76,6 +81,15 @@ fn name_of_file(text: &str) -> Result<String, String> {
     }
 }
 
+/// An element type by its name.
+fn dtype(text: &str) -> Result<Dtype, String> {
+    let found = Dtype::ALL.into_iter().find(|dtype| dtype.to_string() == text);
+    found.ok_or_else(|| {
+        let all: Vec<String> = Dtype::ALL.iter().map(Dtype::to_string).collect();
+        format!("one of {}", all.join(", "))
+    })
+}
+
 /// Measures, or reads a record, and tells what was found.
 ///
 /// # Errors
@@ -84,13 +98,13 @@ pub fn run(args: &DiscoverArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if let Some(dtype) = args.gemm {
         return search::run(args, dtype, global);
     }
-    let format = report::format_without_cases(args.format, None, global, "discoveries")?;
+    let format = document::format_without_cases(args.format, None, global, "discoveries")?;
     let catalogue = plan::catalogue(global)?;
     let told = Told { args, global, catalogue: &catalogue, format };
     if let Some(from) = &args.from {
         let record = store::read(from)?;
         let draft = args.draft.clone();
-        super::write_out(&told.text(&record, None, draft.as_deref())?)?;
+        output::write_out(&told.text(&record, None, draft.as_deref())?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let choice = crate::world::Choice { device: args.device.clone(), ranks: None };
@@ -123,7 +137,7 @@ pub fn run(args: &DiscoverArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let is_wanted = args.draft.is_some() || told.part_of(ended.record).is_none();
         told.text(ended.record, Some(ended.directory), is_wanted.then_some(draft.as_path()))
     };
-    run::run_and_tell(&run_args, global, Some(&tell))
+    recording::run_and_tell(&run_args, global, Some(&tell))
 }
 
 /// What is told at the end, and how.
@@ -157,19 +171,19 @@ impl Told<'_> {
         let document = discovery(record, &found, &compared, id);
         let mut files = Vec::new();
         if let Some(directory) = directory {
-            files.push(format!("record: {}", super::shown(&directory.join(store::FILE))));
-            files.push(format!("page: {}", super::shown(&page(directory, &document)?)));
+            files.push(format!("record: {}", output::shown(&directory.join(store::FILE))));
+            files.push(format!("page: {}", output::shown(&page(directory, &document)?)));
         }
         if let Some(catalogue) = draft {
             let draft = draft::draft(record, &found, self.args.name.as_deref());
             let folder = catalogue.join(draft.folder);
-            super::make_directory(&folder, "--draft DIR")?;
+            disk::make_directory(&folder, "--draft DIR")?;
             let path = folder.join(format!("{}.toml", draft.name));
-            super::write_file(&path, draft.text.as_bytes(), "--draft DIR")?;
-            files.push(format!("draft: {}", super::shown(&path)));
-            files.push(format!("try it: fizeau --data {} devices", super::shown(catalogue)));
+            disk::write_file(&path, draft.text.as_bytes(), "--draft DIR")?;
+            files.push(format!("draft: {}", output::shown(&path)));
+            files.push(format!("try it: fizeau --data {} devices", output::shown(catalogue)));
         }
-        let mut text = report::render(&document, self.format, report::window(self.global))?;
+        let mut text = document::render(&document, self.format, document::window(self.global))?;
         if self.format == ReportFormat::Terminal && !files.is_empty() {
             text += &format!("\n{}\n", files.join("\n"));
         }
@@ -179,8 +193,8 @@ impl Told<'_> {
 
 /// Writes the page of a discovery beside its record.
 fn page(directory: &Path, document: &Document) -> anyhow::Result<PathBuf> {
-    let page = report::render(document, ReportFormat::Html, report::FILE)?;
+    let page = document::render(document, ReportFormat::Html, document::FILE)?;
     let path = directory.join(PAGE);
-    super::write_file(&path, page.as_bytes(), "--out DIR")?;
+    disk::write_file(&path, page.as_bytes(), "--out DIR")?;
     Ok(path)
 }

@@ -1,0 +1,81 @@
+//! What verbs say: results on standard output, all else on standard error.
+
+use fizeau_domain::text;
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+/// Prints a text and a line's end, as `write_out` does: for verbs that end well once it is said.
+pub fn print(text: &str) -> anyhow::Result<ExitCode> {
+    write_out(&format!("{text}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a value as JSON, for machines, with nothing in it that a terminal acts upon.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
+    print(&text::escaped(serde_json::to_string_pretty(value)?))
+}
+
+/// Writes to standard output, for whoever still reads it: what a verb found out, and its exit
+/// code, do not depend on it. The only place that does, so that no verb can forget it.
+///
+/// # Errors
+///
+/// Where it cannot be written for another reason than that its reader went away.
+pub fn write_out(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    taken_up(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Prints what clap answers where no verb is asked for: help, or the version.
+///
+/// # Errors
+/// As [`write_out`].
+pub fn print_answer(answer: &clap::Error) -> anyhow::Result<()> {
+    taken_up(answer.print().and_then(|()| io::stdout().flush()))
+}
+
+/// What became of a write to standard output. A reader that went away (`fizeau list | head`) is no
+/// failure, whatever the verb found out.
+fn taken_up(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::anyhow!("cannot write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes to standard error, cleaned: what a record, a driver, a path or another rank says may hold
+/// anything. Where it is closed there is nobody to tell, and what the program does must not depend
+/// on it: `eprintln!` would panic.
+pub fn say(text: &str) {
+    say_after("", text);
+}
+
+/// Whether standard error is a terminal.
+pub fn has_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// The same where a terminal may show a line that is not ended, such as that of progress.
+pub fn say_on_a_new_line(text: &str) {
+    say_after(if has_terminal() { "\n" } else { "" }, text);
+}
+
+fn say_after(start: &str, text: &str) {
+    let window = terminal_size::terminal_size_of(io::stderr());
+    let width = window.map(|(width, _)| usize::from(width.0)).filter(|&width| width >= 40);
+    let clean = text::clean_lines(text);
+    let lines = clean.split('\n').enumerate();
+    let lines: Vec<String> =
+        lines.map(|(at, line)| text::wrap(line, width, if at == 0 { 8 } else { 0 })).collect();
+    let _ = writeln!(io::stderr(), "{start}fizeau: {}", lines.join("\n"));
+}
+
+/// A path as messages show it.
+pub fn shown(path: &Path) -> String {
+    text::clean(&path.display().to_string())
+}

@@ -5,7 +5,7 @@
 //! this run's own stream of reads, its best product of 1024 rows, and the slower of both.
 
 use anyhow::{Context, Result, ensure};
-use fizeau::bench::{self, Rank, Workload};
+use fizeau_bench::{self as bench, Rank, Workload};
 use fizeau_comm::Alone;
 use fizeau_device::{Backend, Device, host::Host};
 use fizeau_domain::{

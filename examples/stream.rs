@@ -2,7 +2,7 @@
 //! prints a line `kernel GB/s` for each. For scripts/peers_stream.sh, which sets it beside
 //! another program's figures; `fizeau run` is what measures by the rules.
 
-use fizeau::bench::{self, Rank};
+use fizeau_bench::{self as bench, Rank};
 use fizeau_comm::Alone;
 use fizeau_device::{Backend, host::Host};
 use fizeau_domain::{

@@ -560,7 +560,7 @@ def kv_bytes(order, units, sharing, heads, of_tile, whole, kept):
     return total
 
 
-# --- Decode, which follows a schedule (src/bench/attention/schedule.rs).
+# --- Decode, which follows a schedule (crates/bench/src/attention/schedule.rs).
 
 KEYS_OF_BLOCK = 64
 

@@ -1,7 +1,7 @@
 //! Fizeau tells how close a machine runs to the speed of light.
 //!
-//! A [case](fizeau_domain::case) is planned, prepared into a [workload](bench::Workload) on a
-//! [rank](bench::Rank), timed into [samples](fizeau_domain::outcome::Samples),
+//! A [case](fizeau_domain::case) is planned, prepared into a [workload](fizeau_bench::Workload) on a
+//! [rank](fizeau_bench::Rank), timed into [samples](fizeau_domain::outcome::Samples),
 //! [summarised](fizeau_domain::stats::Summary), set against the
 //! [speed of light](fizeau_domain::spec) of a part, kept in a [record](fizeau_record), and only
 //! then shown in a [document](fizeau_report::Document).
@@ -12,6 +12,7 @@
 //!
 //! ```
 //! use fizeau::session;
+//! use fizeau_bench::Workload;
 //! use fizeau_comm::Communicator;
 //! use fizeau_device::Device;
 //! use fizeau_judge::compare;
@@ -20,7 +21,6 @@
 //! use fizeau_report::Document;
 //! ```
 
-pub mod bench;
 pub mod client;
 pub mod cmd;
 pub mod data;

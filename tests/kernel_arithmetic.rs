@@ -7,7 +7,7 @@
 mod kept;
 mod skipped;
 
-use fizeau::bench::attention::schedule::{Schedule, Workers};
+use fizeau_bench::attention::schedule::{Schedule, Workers};
 use fizeau_domain::case::{Mask, Sequence};
 use std::{
     cell::Cell,

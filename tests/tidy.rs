@@ -23,6 +23,7 @@ const SOURCES: &[&str] = &[
     "crates/report/src",
     "crates/device/src",
     "crates/comm/src",
+    "crates/bench/src",
     "src",
 ];
 

@@ -10,7 +10,7 @@
 mod trial;
 
 use anyhow::Context as _;
-use fizeau::bench::sdc::planted::Site;
+use fizeau_bench::sdc::planted::Site;
 use fizeau_device::BACKENDS;
 use fizeau_domain::stats::rate_seen;
 

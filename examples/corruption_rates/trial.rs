@@ -2,8 +2,8 @@
 //! bits says of them.
 
 use anyhow::{Context as _, bail};
-use fizeau::bench::{
-    self, Rank,
+use fizeau_bench::{
+    self as bench, Rank,
     sdc::planted::{self, Site},
 };
 use fizeau_comm::Alone;

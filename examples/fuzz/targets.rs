@@ -3,12 +3,12 @@
 
 use super::mutate::{Chance, change, change_bytes, change_lines, change_point};
 use fizeau::{
-    bench::{self, Rank},
     cmd::document::{ReportFormat, render},
     data::Catalogue,
     session,
     world::Roster,
 };
+use fizeau_bench::{self as bench, Rank};
 use fizeau_comm::{
     Alone,
     preflight::{Facts, Sharing},

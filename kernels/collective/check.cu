@@ -1,5 +1,5 @@
 // Compares what a rank received with what it ought to be: the elements that ranks send are made
-// anew (src/bench/collective/element.rs), so that nothing is read but what is checked.
+// anew (crates/bench/src/collective/element.rs), so that nothing is read but what is checked.
 #include "params.h"
 
 namespace {

@@ -2,7 +2,7 @@
 // latency. One warp makes them, and nothing else is on the way.
 //
 // Half of the instructions of a round take back what the other half did: the value ends where it
-// began, and one that was left out shows. A chain that cannot says by itself what had to come out. src/bench/instruction.rs reads what is left.
+// began, and one that was left out shows. A chain that cannot says by itself what had to come out. crates/bench/src/instruction.rs reads what is left.
 #pragma once
 #include "params.h"
 

@@ -1,6 +1,6 @@
 //! How long cases take, estimated before they run: for `list`, `suites` and a run's remaining time.
 
-use crate::bench;
+use fizeau_bench as bench;
 use fizeau_domain::{
     case::{Case, Collective, CollectivePoint, Contents, GemmPoint, Point, SdcPoint},
     dtype::Dtype,

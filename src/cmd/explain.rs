@@ -2,11 +2,11 @@
 
 use super::{document, estimate, exit::Usage, global::Global, output::print, plan, user_kernels};
 use crate::{
-    bench::{self, Rank},
     data::Catalogue,
     world::{Choice, choice},
 };
 use clap::Args;
+use fizeau_bench::{self as bench, Rank};
 use fizeau_domain::{
     case::Case, selector::Selector, spec, suite::Suite, text::for_shells, units::Seconds,
 };

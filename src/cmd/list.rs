@@ -6,11 +6,9 @@ use super::{
     output::{print, print_json},
     plan, user_kernels,
 };
-use crate::{
-    bench::{self, Rank},
-    session,
-};
+use crate::session;
 use clap::Args;
+use fizeau_bench::{self as bench, Rank};
 use fizeau_device as device;
 use fizeau_domain::{
     case::Case,

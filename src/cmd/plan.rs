@@ -2,12 +2,12 @@
 
 use super::{exit::Usage, global::Global, output};
 use crate::{
-    bench::{self, Rank},
     data::Catalogue,
     world::{Choice, choice},
 };
 use anyhow::bail;
 use clap::Args;
+use fizeau_bench::{self as bench, Rank};
 use fizeau_device::Device;
 use fizeau_domain::{
     case::Case,

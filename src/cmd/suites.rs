@@ -8,11 +8,11 @@ use super::{
     plan,
 };
 use crate::{
-    bench::{self, Rank},
     data::Catalogue,
     world::{Choice, choice},
 };
 use clap::Args;
+use fizeau_bench::{self as bench, Rank};
 use fizeau_device::Device;
 use fizeau_domain::{
     case::Case,

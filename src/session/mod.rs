@@ -3,7 +3,7 @@
 pub mod one;
 pub mod planted;
 
-use crate::bench::{self, Rank};
+use fizeau_bench::{self as bench, Rank};
 use fizeau_device::{DeviceError, clock, host};
 use fizeau_domain::{
     case::Case,

@@ -2,10 +2,8 @@
 //! [`guard`] to judge.
 
 use super::planted::{self, Slowed};
-use crate::{
-    bench::{self, Rank, Unready, Workload},
-    measure::{self, Taken},
-};
+use crate::measure::{self, Taken};
+use fizeau_bench::{self as bench, Rank, Unready, Workload};
 use fizeau_device::{
     Device, DeviceError,
     clock::{self, Moment},

@@ -2,7 +2,7 @@
 //! real machine: `FIZEAU_PLANT='stream/*=0.1'` makes each iteration of those cases last a tenth
 //! longer. A release build does not look at the variable.
 
-use crate::bench::{Workload, sdc};
+use fizeau_bench::{Workload, sdc};
 use fizeau_device::{DeviceError, clock};
 use fizeau_domain::{
     case::Case,

@@ -1,6 +1,6 @@
 //! Every kernel of the host's attention against the definition, over odd shapes.
 
-use fizeau::bench::{self, Rank};
+use fizeau_bench::{self as bench, Rank};
 use fizeau_comm::Alone;
 use fizeau_device::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Launch, Timing,

@@ -1,7 +1,7 @@
 //! Collectives between the host's threads: bus factors, and every collective against its check
 //! and against a plain model, at odd counts and numbers of ranks.
 
-use fizeau::bench::{self, Rank};
+use fizeau_bench::{self as bench, Rank};
 use fizeau_comm::{Communicator, RankBuffers, host::ThreadRanks};
 use fizeau_device::{Backend, Buffer, Device, DeviceError, host::Host};
 use fizeau_domain::{

@@ -1,7 +1,7 @@
 //! Every kernel of the host's matrix products against a plain reference, over odd shapes.
 
 use crate::attention::Forgetful;
-use fizeau::bench::{self, Rank};
+use fizeau_bench::{self as bench, Rank};
 use fizeau_comm::Alone;
 use fizeau_device::{
     Backend, Device,

@@ -1,7 +1,7 @@
 //! The host's memory and compute kernels: every variant of this machine is right, and an iteration
 //! that does nothing is not.
 
-use fizeau::bench::{self, Rank};
+use fizeau_bench::{self as bench, Rank};
 use fizeau_comm::Alone;
 use fizeau_device::{Backend, Device, host::Host};
 use fizeau_domain::{

@@ -31,7 +31,7 @@ struct Shape {
   // V is a part of K.
   bool latent = false;
   // Contents of which every key shows that is lost or taken twice, as the program plants them
-  // (src/bench/attention/planted.rs): whole numbers over a count.
+  // (crates/bench/src/attention/planted.rs): whole numbers over a count.
   bool planted = false;
   // Causal: keys that a query sees at most; tokens of a chunk (AttentionParams).
   u32 window = 0, chunk = 0;

@@ -1,4 +1,4 @@
-// The check of what collectives received: what it makes anew is what src/bench/collective/element.rs
+// The check of what collectives received: what it makes anew is what crates/bench/src/collective/element.rs
 // sends (the digests stand there too), and each element that was spoilt is counted once.
 
 namespace {

@@ -1,10 +1,8 @@
 //! Comparing runs: equal machines are the same, planted changes are found.
 
 use crate::synthetic;
-use fizeau::{
-    bench::{Rank, Workload},
-    session::one,
-};
+use fizeau::session::one;
+use fizeau_bench::{Rank, Workload};
 use fizeau_comm::Alone;
 use fizeau_device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake};
 use fizeau_domain::{

@@ -3,7 +3,7 @@
 #[path = "../../examples/corruption_rates/trial.rs"]
 mod trial;
 
-use fizeau::bench::sdc::planted::Site;
+use fizeau_bench::sdc::planted::Site;
 use fizeau_device::{Backend, host::Host};
 use fizeau_domain::stats::rate_seen;
 

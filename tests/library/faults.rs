@@ -1,9 +1,7 @@
 //! Faults planted in a fake device: each ends in its named outcome, none in a panic.
 
-use fizeau::{
-    bench::{Rank, Unready, Workload},
-    session::one,
-};
+use fizeau::session::one;
+use fizeau_bench::{Rank, Unready, Workload};
 use fizeau_comm::Alone;
 use fizeau_device::{
     Backend, Buffer, Device, DeviceError, Function, Launch,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! ```compile_fail
-//! use fizeau::session;
+//! use fizeau_bench::Workload;
 //! ```
 
 pub mod host;

@@ -21,13 +21,13 @@ use super::{
     user_kernels::{self, InChild, Processes, Starter},
 };
 use crate::{
-    bench::Rank,
     data::Catalogue,
     session::{self, Apart, End, Session},
     world::{self, Choice, HostName, Joined, KeptRecord, Link, Seat, Seats, Terms, choice, memory},
 };
 use anyhow::Context;
 use args::RunArgs;
+use fizeau_bench::Rank;
 use fizeau_comm::synchronised_device::SynchronisedDevice;
 use fizeau_device::{self as device, Device, Identity, clock};
 use fizeau_domain::{

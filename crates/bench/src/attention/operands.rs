@@ -1,6 +1,6 @@
 //! Random Q, K and V, and where their tokens stand.
 
-use crate::bench::element::E4m3;
+use crate::element::E4m3;
 use bytemuck::Pod;
 use fizeau_device::{Buffer, Device, DeviceError};
 use fizeau_domain::{

@@ -1,7 +1,7 @@
 //! Compares what a rank received on its device, where it lists a kernel for that: a buffer of many
 //! gigabytes does not go through the host.
 
-use crate::bench::Rank;
+use crate::Rank;
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     dtype::Dtype,

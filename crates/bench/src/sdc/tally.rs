@@ -1,6 +1,6 @@
 //! The hashes that repeated work left, counted on the device: nothing is read back until the end.
 
-use crate::bench::Unready;
+use crate::Unready;
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     kernel::{
@@ -105,7 +105,7 @@ impl<'d> Tally<'d> {
 
     /// The words that made one of the first two hashes.
     pub fn kept(&self, which: usize) -> Result<Vec<u64>, DeviceError> {
-        let mut words = crate::bench::filled(0u64, self.words as usize)?;
+        let mut words = crate::filled(0u64, self.words as usize)?;
         let offset = Bytes(which as u64 * 8 * self.words);
         self.device.read(&self.kept, offset, bytemuck::cast_slice_mut(&mut words))?;
         Ok(words)

@@ -3,7 +3,7 @@
 //! than the last cache it has come from memory.
 
 use super::{hexadecimal, tally::load};
-use crate::bench::{Unready, Workload};
+use crate::{Unready, Workload};
 use bytemuck::Zeroable;
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{

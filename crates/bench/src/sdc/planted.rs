@@ -16,7 +16,7 @@
 //! byte by byte, and not by its hash.
 
 use super::product::bytes_of;
-use crate::bench::gemm::Product;
+use crate::gemm::Product;
 use fizeau_device::{Buffer, Device, DeviceError, host};
 use fizeau_domain::{case::GemmPoint, dtype::Dtype, units::Bytes};
 use std::cell::{Cell, RefCell};

@@ -5,7 +5,7 @@ use super::{
     planted::{self, Planted},
     tally::{Seen, Tally},
 };
-use crate::bench::{
+use crate::{
     Rank, Unready, Workload,
     gemm::{self, Product},
 };
@@ -50,7 +50,7 @@ pub(super) fn prepare<'r>(
 
 /// All bytes of a buffer.
 pub(super) fn bytes_of(device: &dyn Device, buffer: &Buffer) -> Result<Vec<u8>, DeviceError> {
-    let mut bytes = crate::bench::filled(0u8, buffer.size.0 as usize)?;
+    let mut bytes = crate::filled(0u8, buffer.size.0 as usize)?;
     device.read(buffer, Bytes(0), &mut bytes)?;
     Ok(bytes)
 }

@@ -3,6 +3,16 @@
 //! Each operation is a module with two functions, `cases` and `prepare`, and one arm in each of
 //! the two functions below. There is no trait for them: the set is closed, and the compiler keeps
 //! the list.
+//!
+//! What is above this crate, or beside it, cannot be used here:
+//!
+//! ```compile_fail
+//! use fizeau_judge::compare;
+//! ```
+//!
+//! ```compile_fail
+//! use fizeau::session;
+//! ```
 
 pub mod access;
 pub mod attention;

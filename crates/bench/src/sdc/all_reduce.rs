@@ -8,7 +8,7 @@ use super::{
     planted::{self, Planted},
     tally::Tally,
 };
-use crate::bench::{
+use crate::{
     Rank, Unready, Workload,
     collective::element::{Element, Terms, sent},
     element::E4m3,

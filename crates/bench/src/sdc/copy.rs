@@ -3,7 +3,7 @@
 //! that is not made leaves the wrong one.
 
 use super::{first_differences, hexadecimal, tally::Tally};
-use crate::bench::{Unready, Workload};
+use crate::{Unready, Workload};
 use fizeau_device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch};
 use fizeau_domain::{
     case::{HostMemory, KernelName},
@@ -48,7 +48,7 @@ pub(super) fn prepare<'r>(
     let mut contents = Vec::new();
     for number in 0..CONTENTS {
         let words = size.0 / 8;
-        let all = crate::bench::collected(words as usize, (0..words).map(|at| word(number, at)))?;
+        let all = crate::collected(words as usize, (0..words).map(|at| word(number, at)))?;
         let buffer = host()?;
         device.write(&buffer, Bytes(0), bytemuck::cast_slice(&all))?;
         contents.push((buffer, sdc::hash_of(&all, 0), Tally::new(device, words)?));

@@ -214,7 +214,7 @@ fn addends(terms: f64, roundoff: Roundoff) -> f64 {
 mod tests {
     use super::super::operands::{Operand, Places};
     use super::*;
-    use crate::bench::element::E4m3;
+    use crate::element::E4m3;
     use fizeau_domain::{
         case::{AttentionKind, Lengths, Mask},
         dtype::Dtype,

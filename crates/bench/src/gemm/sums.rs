@@ -15,7 +15,7 @@ use bytemuck::pod_collect_to_vec;
 
 /// What the sums of a right product are, and what each may be off by.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::bench) struct Sums {
+pub(crate) struct Sums {
     shape: [usize; 2],
     rows: Vec<Line>,
     columns: Vec<Line>,
@@ -31,7 +31,7 @@ struct Line {
 
 /// Rows and columns whose sums are wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::bench) struct Where {
+pub(crate) struct Where {
     /// Rows, ascending.
     pub rows: Vec<u32>,
     /// Columns, ascending.

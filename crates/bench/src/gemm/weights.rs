@@ -12,7 +12,7 @@ use super::{
     scaled::{Choice, Format},
     shape,
 };
-use crate::bench::{
+use crate::{
     Rank, Unready, collected,
     element::{E4m3, near_normal},
     filled,

@@ -246,7 +246,7 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::element::E4m3;
+    use crate::element::E4m3;
     use fizeau_domain::{
         case::{Lengths, Mask},
         dtype::Dtype,

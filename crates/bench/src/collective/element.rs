@@ -11,7 +11,7 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 
 /// An element type, with what data and checks need to know of it.
-pub(in crate::bench) trait Element: Pod + PartialEq {
+pub(crate) trait Element: Pod + PartialEq {
     /// What stands in a buffer before it is received: nothing that is ever sent.
     const POISON: Self;
     /// Unit roundoff of each addition; 0 where sums are exact.
@@ -105,11 +105,11 @@ impl Element for E4m3 {
 
 /// Whose elements meet: each alone where nothing is summed.
 #[derive(Clone, Copy)]
-pub(in crate::bench) struct Terms(pub u64);
+pub(crate) struct Terms(pub u64);
 
 /// What a rank sends at a place: bits by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast
 /// splittable pseudorandom number generators", 2014), which any place starts anew.
-pub(in crate::bench) fn sent<E: Element>(rank: usize, at: usize, Terms(terms): Terms) -> E {
+pub(crate) fn sent<E: Element>(rank: usize, at: usize, Terms(terms): Terms) -> E {
     let mut bits = ((rank as u64) << 48 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -81,10 +81,6 @@ impl Communicator for ThreadRanks<'_> {
             }
         })
     }
-
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
-        Ok(vec![mine.to_vec()])
-    }
 }
 
 fn refused(collective: Collective, why: String) -> DeviceError {
@@ -116,32 +112,18 @@ impl ThreadCollective {
         if count < 2 {
             return Err(refused(collective, "it takes two ranks".into()));
         }
-        let [send_bytes, receive_bytes] = collective.buffer_bytes(message, count as u32);
         let whole = if collective.in_parts() { count } else { 1 };
         if !message.0.is_multiple_of(whole * dtype.bits() / 8) {
             let why = format!("{message} cannot be cut into {whole} parts of whole {dtype}");
             return Err(refused(collective, why));
         }
-        for rank in ranks {
-            let fits = |offset: Bytes, bytes: Bytes, size: Bytes| {
-                offset.0.checked_add(bytes.0).is_some_and(|end| end <= size.0)
-            };
-            if !fits(rank.send_offset, send_bytes, rank.send.size)
-                || !fits(rank.receive_offset, receive_bytes, rank.receive.size)
-            {
-                return Err(refused(collective, "a buffer is smaller than its message".into()));
-            }
+        if !ranks.iter().all(|rank| rank.hold(collective, message, count as u32)) {
+            return Err(refused(collective, "a buffer is smaller than its message".into()));
         }
-        let send = |rank: &RankBuffers<'_>| (rank.send.address + rank.send_offset.0) as usize;
-        let receive =
-            |rank: &RankBuffers<'_>| (rank.receive.address + rank.receive_offset.0) as usize;
         // Where a buffer lies does not matter to how much of it goes where.
         let point = CollectivePoint::new(collective, dtype, message, count as u32);
-        Ok(ThreadCollective {
-            point,
-            send: ranks.iter().map(send).collect(),
-            receive: ranks.iter().map(receive).collect(),
-        })
+        let (send, receive) = ranks.iter().map(|rank| rank.addresses().into()).unzip();
+        Ok(ThreadCollective { point, send, receive })
     }
 
     /// One rank's share of the work.

@@ -51,6 +51,23 @@ pub struct RankBuffers<'b> {
     pub receive_offset: Bytes,
 }
 
+impl RankBuffers<'_> {
+    /// Whether both buffers hold this rank's sides of a message between `ranks` ranks.
+    fn hold(&self, collective: Collective, message: Bytes, ranks: u32) -> bool {
+        let [send, receive] = collective.buffer_bytes(message, ranks);
+        let fits = |buffer: &Buffer, offset: Bytes, bytes: Bytes| {
+            offset.0.checked_add(bytes.0).is_some_and(|end| end <= buffer.size.0)
+        };
+        fits(self.send, self.send_offset, send) && fits(self.receive, self.receive_offset, receive)
+    }
+
+    /// Addresses of the first byte to send, and of the first byte to receive into.
+    fn addresses(&self) -> [usize; 2] {
+        let send = self.send.address + self.send_offset.0;
+        [send, self.receive.address + self.receive_offset.0].map(|address| address as usize)
+    }
+}
+
 /// Collectives that were captured as one graph: enqueues it a number of times.
 pub type Graph<'c> = Box<dyn Fn(u32) -> Result<(), DeviceError> + 'c>;
 
@@ -130,7 +147,9 @@ pub trait Communicator {
         Ok(seen)
     }
     /// The control plane: every process gives bytes and gets all processes' bytes, by rank.
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError>;
+    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+        Ok(vec![mine.to_vec()])
+    }
 }
 
 fn only_between_gpus(what: &str) -> DeviceError {
@@ -171,9 +190,6 @@ impl Communicator for Planned {
     ) -> Result<(), DeviceError> {
         Err(DeviceError::Missing { what: "the other ranks".into(), remedy: "start them".into() })
     }
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
-        Ok(vec![mine.to_vec()])
-    }
 }
 
 /// A world of one, without collectives.
@@ -199,8 +215,5 @@ impl Communicator for Alone {
     ) -> Result<(), DeviceError> {
         let remedy = "run with two ranks or more".into();
         Err(DeviceError::Missing { what: "a second rank".into(), remedy })
-    }
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
-        Ok(vec![mine.to_vec()])
     }
 }

@@ -317,13 +317,7 @@ impl<'d> Nccl<'d> {
             return wrong(format!("{} ranks give buffers in a thread of one", ranks.len()));
         };
         let point = CollectivePoint::new(collective, dtype, message, self.size());
-        let [send, receive] = collective.buffer_bytes(message, self.size());
-        let fits = |buffer: &Buffer, offset: Bytes, bytes: Bytes| {
-            offset.0.checked_add(bytes.0).is_some_and(|end| end <= buffer.size.0)
-        };
-        if !fits(buffers.send, buffers.send_offset, send)
-            || !fits(buffers.receive, buffers.receive_offset, receive)
-        {
+        if !buffers.hold(collective, message, self.size()) {
             return wrong("a buffer is smaller than its message".into());
         }
         let not_offered =
@@ -417,14 +411,8 @@ impl NcclCall {
                     .collect(),
             ];
         }
-        Some(NcclCall {
-            point,
-            data,
-            count: point.count() as usize,
-            from: (buffers.send.address + buffers.send_offset.0) as *const c_void,
-            into: (buffers.receive.address + buffers.receive_offset.0) as *mut c_void,
-            slices,
-        })
+        let [from, into] = buffers.addresses().map(|address| address as *mut c_void);
+        Some(NcclCall { point, data, count: point.count() as usize, from, into, slices })
     }
 }
 

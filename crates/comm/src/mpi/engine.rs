@@ -159,10 +159,11 @@ impl<C: Count> Joined<C> {
             Ok(Slices { counts, places })
         };
         let own = point.part(self.rank);
+        let [send, receive] = buffers.addresses();
         Ok(MpiCall {
             handle,
-            send: (buffers.send.address + buffers.send_offset.0) as usize,
-            receive: (buffers.receive.address + buffers.receive_offset.0) as usize,
+            send,
+            receive,
             in_place,
             count,
             slices: [

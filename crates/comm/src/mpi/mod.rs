@@ -128,11 +128,7 @@ impl Communicator for Mpi {
             return Err(DeviceError::Launch { kernel: "mpi".into(), why });
         };
         let point = CollectivePoint::new(collective, dtype, message, self.size);
-        let [send, receive] = collective.buffer_bytes(message, self.size);
-        let end = |offset: Bytes, bytes: Bytes| offset.0.checked_add(bytes.0);
-        if end(buffers.send_offset, send).is_none_or(|end| end > buffers.send.size.0)
-            || end(buffers.receive_offset, receive).is_none_or(|end| end > buffers.receive.size.0)
-        {
+        if !buffers.hold(collective, message, self.size) {
             let why = "a buffer is smaller than its message".into();
             return Err(DeviceError::Launch { kernel: "mpi".into(), why });
         }

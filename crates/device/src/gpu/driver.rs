@@ -10,11 +10,15 @@ use crate::{
     DeviceError, Identity,
     library::{self, Handle, Refusal},
 };
-use fizeau_domain::node_state::Gpu;
+use fizeau_domain::{
+    node_state::Gpu,
+    spec::{Properties, STUB},
+};
+use fizeau_record::{Environment, identity};
 use std::{
     ffi::{CStr, c_char, c_int},
     io,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
@@ -185,10 +189,52 @@ impl Driver {
         Some([hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-"))
     }
 
+    /// The driver's version, with the words before it that the vendor's users know it by.
+    pub fn spelled(&self) -> String {
+        format!("{}{}", self.vendor.before_version, (self.vendor.version)(self.version))
+    }
+
+    /// The driver, and which devices it shows.
+    pub fn described(&self) -> String {
+        let text = if self.is_stub { STUB.into() } else { self.spelled() };
+        self.vendor.hidden().iter().fold(text, |text, hidden| format!("{text}; {hidden}"))
+    }
+
+    /// Warns in a record of what a GPU is only a part of, and of GPUs that are hidden. `part` is
+    /// what the vendor calls such a part.
+    pub fn warn(&self, properties: &Properties, part: &str, to: &mut Environment) {
+        if let Some(hidden) = self.vendor.hidden() {
+            to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
+        }
+        if let Some(mode) = &properties.virtualised {
+            to.warnings.push(format!(
+                "this is a {part} of a GPU ({mode}): its share of memory and clock is not stated"
+            ));
+        }
+    }
+
+    /// Who a GPU is, by what tells it from others and by what its board says.
+    pub fn who(&self, ordinal: u32, own: Identity, board: identity::Gpu) -> identity::Gpu {
+        identity::Gpu {
+            device: self.place(ordinal),
+            product: self.device(ordinal).ok().and_then(|device| self.name(device)),
+            pci: own.pci,
+            uuid: own.uuid,
+            driver: own.driver,
+            stub: self.is_stub,
+            ..board
+        }
+    }
+
+    /// A device as users name it, such as `cuda:0`.
+    pub fn place(&self, ordinal: u32) -> String {
+        format!("{}:{ordinal}", self.vendor.interface.to_ascii_lowercase())
+    }
+
     /// A GPU at rest, as far as the driver tells without its sensors.
     pub fn shown(&self, ordinal: u32, identity: Identity) -> Gpu {
         Gpu {
-            name: format!("{}:{ordinal}", self.vendor.interface.to_ascii_lowercase()),
+            name: self.place(ordinal),
             pci: identity.pci,
             uuid: identity.uuid,
             has_driver: true,
@@ -206,6 +252,31 @@ impl Driver {
         unsafe { self.functions.device_memory(&raw mut bytes, device) }.ok()?;
         Some(bytes as u64)
     }
+}
+
+/// The devices of a driver, at least one.
+///
+/// # Errors
+///
+/// Where there is no driver, it shows no device, or one cannot be read.
+pub fn devices(
+    driver: Result<Arc<Driver>, DeviceError>,
+    read: impl Fn(&Driver, u32) -> Result<Properties, DeviceError>,
+) -> Result<Vec<Properties>, DeviceError> {
+    let driver = driver?;
+    match driver.count()? {
+        0 => Err(driver.vendor.none_shown()),
+        count => (0..count).map(|ordinal| read(&driver, ordinal)).collect(),
+    }
+}
+
+/// What is told of each device; nothing where there is no driver.
+pub fn of_each<T>(
+    driver: Result<Arc<Driver>, DeviceError>,
+    tell: impl Fn(&Driver, u32) -> T,
+) -> Vec<T> {
+    let Ok(driver) = driver else { return Vec::new() };
+    (0..driver.count().unwrap_or(0)).map(|ordinal| tell(&driver, ordinal)).collect()
 }
 
 /// The longest wait for a driver that starts. With GPUs that no process has used since the last one

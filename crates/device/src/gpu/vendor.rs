@@ -41,6 +41,8 @@ pub struct Vendor {
     pub version_min: i32,
     /// What to say of an older one, given its version.
     pub too_old: fn(i32) -> DeviceError,
+    /// What its version is called, before the number.
+    pub before_version: &'static str,
     /// A version as people write it.
     pub version: fn(i32) -> String,
     /// What to do about a library that lacks a function.

@@ -35,6 +35,7 @@ pub static HIP: Vendor = Vendor {
         why: format!("its HIP is {}, and fizeau needs 5.0 or newer", spelled(version)),
         remedy: "install ROCm 6 or newer".into(),
     },
+    before_version: "HIP ",
     version: spelled,
     newer: "install a newer ROCm runtime",
     // A driver without a device says so by one code or another, by what it was asked first.

@@ -18,6 +18,18 @@ pub(crate) struct HostKernel {
     pub run: Arc<dyn Fn(&Block<'_>) + Send + Sync>,
 }
 
+impl HostKernel {
+    /// A kernel that runs on the pool's threads.
+    pub fn new(
+        operation: Operation,
+        name: &'static str,
+        features: &'static [&'static str],
+        run: impl Fn(&Block<'_>) + Send + Sync + 'static,
+    ) -> HostKernel {
+        HostKernel { operation, name, features, threads: KernelThreads::Pool, run: Arc::new(run) }
+    }
+}
+
 /// Who makes the threads of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KernelThreads {

@@ -4,10 +4,7 @@
 //! A is packed first, as `f32` and in the order in which vectors of weights are widened. The
 //! formats are those of `kernels/include/weights.h`.
 
-use super::{
-    bundled,
-    product::{Scratch, Share, cut},
-};
+use super::product::{Scratch, Share, cut};
 use crate::host::{kernel::HostKernel, pool::Block};
 use fizeau_domain::{
     dtype::Dtype,
@@ -34,11 +31,11 @@ const HALF_OF_E4M3: f32 = (1u64 << 60) as f32;
 
 /// All that this CPU can run.
 pub(super) fn kernels() -> Vec<HostKernel> {
-    fn of<I: Instructions>() -> [HostKernel; 3] {
+    fn of<I: Instructions + 'static>() -> [HostKernel; 3] {
         [
-            bundled(Operation::Gemm(Dtype::Bf16Fp8), I::NAME, I::run::<Fp8>),
-            bundled(Operation::Gemm(Dtype::Bf16Int4), I::NAME, I::run::<Int4>),
-            bundled(Operation::Gemm(Dtype::Bf16Mxfp4), I::NAME, I::run::<Mxfp4>),
+            HostKernel::new(Operation::Gemm(Dtype::Bf16Fp8), I::NAME, &[], I::run::<Fp8>),
+            HostKernel::new(Operation::Gemm(Dtype::Bf16Int4), I::NAME, &[], I::run::<Int4>),
+            HostKernel::new(Operation::Gemm(Dtype::Bf16Mxfp4), I::NAME, &[], I::run::<Mxfp4>),
         ]
     }
     let mut kernels = Vec::new();

@@ -6,10 +6,10 @@ type Variant = (&'static str, &'static [&'static str], Bodies);
 
 macro_rules! instruction_set {
     (
-        $module:ident, $features:literal, $vector:ident, $lanes:literal,
-        $load:ident, $store:ident, $stream:ident, $set:ident,
-        $add:ident, $multiply:ident, $fma:ident,
-        $words:ident, $add_words:ident, $of_words:ident
+        $module:ident $features:literal: $lanes:literal lanes in $vector:ident,
+        load $load:ident, store $store:ident, past $stream:ident, all $set:ident,
+        plus $add:ident, times $multiply:ident, times_plus $fma:ident,
+        words $words:ident, plus_words $add_words:ident, of_words $of_words:ident
     ) => {
         mod $module {
             use super::super::{
@@ -94,38 +94,18 @@ macro_rules! instruction_set {
     };
 }
 
-instruction_set!(
-    avx512,
-    "avx512f",
-    __m512d,
-    8,
-    _mm512_loadu_pd,
-    _mm512_storeu_pd,
-    _mm512_stream_pd,
-    _mm512_set1_pd,
-    _mm512_add_pd,
-    _mm512_mul_pd,
-    _mm512_fmadd_pd,
-    _mm512_castpd_si512,
-    _mm512_add_epi64,
-    _mm512_castsi512_pd
-);
-instruction_set!(
-    avx2,
-    "avx2,fma",
-    __m256d,
-    4,
-    _mm256_loadu_pd,
-    _mm256_storeu_pd,
-    _mm256_stream_pd,
-    _mm256_set1_pd,
-    _mm256_add_pd,
-    _mm256_mul_pd,
-    _mm256_fmadd_pd,
-    _mm256_castpd_si256,
-    _mm256_add_epi64,
-    _mm256_castsi256_pd
-);
+instruction_set! {
+    avx512 "avx512f": 8 lanes in __m512d,
+    load _mm512_loadu_pd, store _mm512_storeu_pd, past _mm512_stream_pd, all _mm512_set1_pd,
+    plus _mm512_add_pd, times _mm512_mul_pd, times_plus _mm512_fmadd_pd,
+    words _mm512_castpd_si512, plus_words _mm512_add_epi64, of_words _mm512_castsi512_pd
+}
+instruction_set! {
+    avx2 "avx2,fma": 4 lanes in __m256d,
+    load _mm256_loadu_pd, store _mm256_storeu_pd, past _mm256_stream_pd, all _mm256_set1_pd,
+    plus _mm256_add_pd, times _mm256_mul_pd, times_plus _mm256_fmadd_pd,
+    words _mm256_castpd_si256, plus_words _mm256_add_epi64, of_words _mm256_castsi256_pd
+}
 
 macro_rules! bodies {
     ($set:ident, past $past:literal, streams $streams:literal) => {{

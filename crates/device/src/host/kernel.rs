@@ -40,3 +40,19 @@ pub(crate) enum KernelThreads {
     /// A vendor library: `run` is called once, unpinned, and starts [`Block::count`] of its own.
     Library,
 }
+
+/// Declares unsafe methods of vectors, each of which is inlined into a function that has the
+/// instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! inlined {
+    ($( fn $name:ident($($arguments:tt)*) $(-> $result:ty)? = $value:expr; )*) => { $(
+        #[inline(always)]
+        unsafe fn $name($($arguments)*) $(-> $result)? {
+            // SAFETY: the caller's promise: the CPU has the instructions, and what is read or
+            // written lies at the addresses.
+            unsafe { $value }
+        }
+    )* };
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use inlined;

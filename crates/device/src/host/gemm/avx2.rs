@@ -7,7 +7,10 @@ use super::{
     product::{Share, product},
     tile::{Into, Tile},
 };
-use crate::host::{kernel::HostKernel, pool::Block};
+use crate::host::{
+    kernel::{HostKernel, inlined},
+    pool::Block,
+};
 use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
 use half::bf16;
 use std::arch::x86_64::*;
@@ -140,25 +143,11 @@ macro_rules! avx2 {
                     }
                 }
             }
-            #[inline(always)]
-            unsafe fn zero() -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $zero() }
-            }
-            #[inline(always)]
-            unsafe fn load($row: *const $input, $other: *const $input) -> [[$vector; 2]; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { $block }
-            }
-            #[inline(always)]
-            unsafe fn broadcast($from: *const $word) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $broadcast }
-            }
-            #[inline(always)]
-            unsafe fn fused($s: $vector, $a: $vector, $b: $vector) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $fused }
+            inlined! {
+                fn zero() -> $vector = $zero();
+                fn load($row: *const $input, $other: *const $input) -> [[$vector; 2]; 2] = $block;
+                fn broadcast($from: *const $word) -> $vector = $broadcast;
+                fn fused($s: $vector, $a: $vector, $b: $vector) -> $vector = $fused;
             }
             #[inline(always)]
             unsafe fn start($begun: $vector) -> $vector {
@@ -168,15 +157,9 @@ macro_rules! avx2 {
             unsafe fn finish($before: *const $vector, $total: $vector) -> $vector {
                 $finish
             }
-            #[inline(always)]
-            unsafe fn add(left: $vector, right: $vector) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $add(left, right) }
-            }
-            #[inline(always)]
-            unsafe fn store($pair: usize, $sums: [$vector; 2], $c: *mut $output) {
-                // SAFETY: the caller's promise.
-                unsafe { $into }
+            inlined! {
+                fn add(left: $vector, right: $vector) -> $vector = $add(left, right);
+                fn store($pair: usize, $sums: [$vector; 2], $c: *mut $output) = $into;
             }
         }
     };

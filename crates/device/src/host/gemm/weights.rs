@@ -12,7 +12,7 @@ use fizeau_domain::{
 };
 use half::bf16;
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
+use {crate::host::kernel::inlined, std::arch::x86_64::*};
 
 /// Weights along k that are widened at once, to eight vectors of eight.
 const STEP: usize = 64;
@@ -362,25 +362,12 @@ impl Instructions for Avx2 {
         // SAFETY: whoever launches passes operands that live; the CPU was asked above.
         unsafe { one::<F>(block.params(), Share::of(block)) }
     }
-    #[inline(always)]
-    unsafe fn zero() -> __m256 {
-        // SAFETY: the caller's promise, here and below.
-        unsafe { _mm256_setzero_ps() }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> __m256 {
-        // SAFETY: see above.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-    #[inline(always)]
-    unsafe fn fused(a: __m256, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: see above.
-        unsafe { _mm256_fmadd_ps(a, b, c) }
-    }
-    #[inline(always)]
-    unsafe fn halves([low, high]: [f32; 2]) -> __m256 {
-        // SAFETY: see above.
-        unsafe { _mm256_setr_m128(_mm_set1_ps(low), _mm_set1_ps(high)) }
+    inlined! {
+        fn zero() -> __m256 = _mm256_setzero_ps();
+        fn load(from: *const f32) -> __m256 = _mm256_loadu_ps(from);
+        fn fused(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        fn halves([low, high]: [f32; 2]) -> __m256 =
+            _mm256_setr_m128(_mm_set1_ps(low), _mm_set1_ps(high));
     }
     #[inline(always)]
     unsafe fn sum(vector: __m256) -> f32 {
@@ -389,15 +376,10 @@ impl Instructions for Avx2 {
         unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), vector) };
         lanes.iter().sum()
     }
-    #[inline(always)]
-    unsafe fn widen_nibbles(from: *const u8, values: &[f32; 16]) -> [__m256; VECTORS] {
-        // SAFETY: see above.
-        unsafe { widen_nibbles(from, values) }
-    }
-    #[inline(always)]
-    unsafe fn widen_bytes(from: *const u8) -> [__m256; VECTORS] {
-        // SAFETY: see above.
-        unsafe { widen_bytes(from) }
+    inlined! {
+        fn widen_nibbles(from: *const u8, values: &[f32; 16]) -> [__m256; VECTORS] =
+            widen_nibbles(from, values);
+        fn widen_bytes(from: *const u8) -> [__m256; VECTORS] = widen_bytes(from);
     }
 }
 

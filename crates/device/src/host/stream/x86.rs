@@ -16,6 +16,7 @@ macro_rules! instruction_set {
                 Part,
                 vector::{self, Vector},
             };
+            use crate::host::kernel::inlined;
             use std::arch::x86_64::{
                 _mm_sfence, $add, $add_words, $fma, $load, $multiply, $of_words, $set, $store,
                 $stream, $vector, $words,
@@ -23,46 +24,17 @@ macro_rules! instruction_set {
 
             impl Vector for $vector {
                 const LANES: usize = $lanes;
-                #[inline(always)]
-                unsafe fn load(from: *const f64) -> Self {
-                    // SAFETY: the caller promises the instructions, and that a vector lies there.
-                    unsafe { $load(from) }
-                }
-                #[inline(always)]
-                unsafe fn store(self, to: *mut f64) {
-                    // SAFETY: the caller promises the instructions, and that a vector lies there.
-                    unsafe { $store(to, self) }
-                }
-                #[inline(always)]
-                unsafe fn store_past(self, to: *mut f64) {
-                    // SAFETY: the caller promises the instructions, and that a vector lies there,
-                    // aligned to its size.
-                    unsafe { $stream(to, self) }
-                }
-                #[inline(always)]
-                unsafe fn all(value: f64) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $set(value) }
-                }
-                #[inline(always)]
-                unsafe fn plus(self, other: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $add(self, other) }
-                }
-                #[inline(always)]
-                unsafe fn plus_words(self, other: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $of_words($add_words($words(self), $words(other))) }
-                }
-                #[inline(always)]
-                unsafe fn times(self, other: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $multiply(self, other) }
-                }
-                #[inline(always)]
-                unsafe fn times_plus(self, factor: Self, term: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $fma(self, factor, term) }
+                inlined! {
+                    fn load(from: *const f64) -> Self = $load(from);
+                    fn store(self, to: *mut f64) = $store(to, self);
+                    fn store_past(self, to: *mut f64) = $stream(to, self);
+                    fn all(value: f64) -> Self = $set(value);
+                    fn plus(self, other: Self) -> Self = $add(self, other);
+                    fn plus_words(self, other: Self) -> Self =
+                        $of_words($add_words($words(self), $words(other)));
+                    fn times(self, other: Self) -> Self = $multiply(self, other);
+                    fn times_plus(self, factor: Self, term: Self) -> Self =
+                        $fma(self, factor, term);
                 }
             }
 

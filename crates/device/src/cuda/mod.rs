@@ -12,17 +12,16 @@ mod properties;
 mod status;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity, State, bundle,
+    Backend, Device, DeviceError, Finding, Identity, State,
     gpu::{
         compiler,
         device::{DeviceDetails, GpuDevice},
         driver::{Driver, devices, of_each},
         sensors::spelled as held_by,
-        vendor::KernelsFound,
     },
     limits::Limits,
 };
-use driver::driver;
+use driver::{CUDA, driver};
 use fizeau_domain::{
     node_state::Gpu,
     spec::{Properties, STUB},
@@ -69,7 +68,7 @@ impl Backend for Cuda {
             Finding::of("NVML", nvml, State::Warn),
             nvrtc_finding(),
             Finding::of("cuBLASLt", products, State::Warn),
-            kernels_finding(),
+            CUDA.kernels_finding(driver().is_ok()),
         ];
         findings.extend(of_each(driver(), of_device).into_iter().flatten());
         findings
@@ -95,19 +94,6 @@ impl Backend for Cuda {
         let unknown = || DeviceError::Driver(format!("NVML does not know cuda:{ordinal}"));
         Ok(Box::new(limits.ok_or_else(unknown)?))
     }
-}
-
-/// Whether there is anything to run on a GPU.
-fn kernels_finding() -> Finding {
-    let found = KernelsFound {
-        what: "CUDA kernels",
-        built_with: bundle::nvidia().built_with(),
-        compiler: "NVRTC",
-        compiles: compiler::found(&nvrtc::compilers(13_000)).is_ok(),
-        has_driver: driver().is_ok(),
-        of_a_build: "an nvcc",
-    };
-    found.finding()
 }
 
 /// One GPU at rest.

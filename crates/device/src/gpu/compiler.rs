@@ -53,8 +53,6 @@ pub struct Source<'s> {
     pub text: &'s str,
     /// Files that it may include: name and text.
     pub headers: &'s [(&'s str, &'s str)],
-    /// Macros, such as `-DTILE=128`.
-    pub options: &'s [String],
     /// For which target, such as `sm_90a`; `compute_80` for PTX, which the driver compiles.
     pub target: &'s str,
 }
@@ -80,9 +78,14 @@ impl LazyCompiler {
         self.opened.get_or_init(|| Compiler::open(&self.dialect).map(Arc::new)).clone()
     }
 
+    /// Its name, such as `NVRTC`.
+    pub fn name(&self) -> &'static str {
+        self.dialect.name
+    }
+
     /// The options of a compilation.
     #[cfg(test)]
-    pub fn options(&self, source: &Source<'_>) -> Vec<String> {
+    pub fn options(&self, source: &Source<'_>) -> [String; 2] {
         self.dialect.options(source)
     }
 }
@@ -127,11 +130,8 @@ pub struct CompilerDialect {
 
 impl CompilerDialect {
     /// The options of a compilation, the same as those that build.rs gives to its compiler.
-    pub fn options(&self, source: &Source<'_>) -> Vec<String> {
-        let target = format!("{}{}", self.target, source.target);
-        let mut options = vec![target, "-std=c++17".into()];
-        options.extend(source.options.iter().cloned());
-        options
+    pub fn options(&self, source: &Source<'_>) -> [String; 2] {
+        [format!("{}{}", self.target, source.target), "-std=c++17".into()]
     }
 }
 
@@ -199,7 +199,7 @@ impl Compiler {
         }
     }
 
-    /// What an image of a text is kept under: no other text, option, target or compiler has the
+    /// What an image of a text is kept under: no other text, target or compiler has the
     /// same.
     fn kept_as(&self, source: &Source<'_>) -> (String, Key) {
         let compiler = format!("{} {:?}", self.dialect.name, self.version);

@@ -30,20 +30,21 @@ const PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// A context with its stream.
 pub struct Context {
-    driver: Arc<Driver>,
-    device: c_int,
-    context: Handle,
-    stream: Handle,
+    pub(super) driver: Arc<Driver>,
+    /// The driver's handle of the device.
+    pub(super) device: c_int,
+    pub(super) context: Handle,
+    pub(super) stream: Handle,
     /// Start and end of what is timed, and the end of what runs beside it.
-    events: [Handle; 3],
-    progress: Progress,
+    pub(super) events: [Handle; 3],
+    pub(super) progress: Progress,
     deadline: Cell<Seconds>,
     /// Why nothing more is asked of it.
     lost: RefCell<Option<String>>,
     /// What holds the stream, and how much was enqueued since then.
     held: RefCell<Option<Rc<dyn Barrier>>>,
     enqueued: Cell<u32>,
-    ordinal: u32,
+    pub(super) ordinal: u32,
     /// Other devices, and streams of this one and of those.
     pub(super) peers: RefCell<Vec<Peer>>,
     pub(super) lanes: RefCell<Vec<Lane>>,
@@ -131,34 +132,6 @@ impl Context {
     /// The driver.
     pub fn driver(&self) -> &Driver {
         &self.driver
-    }
-
-    /// The driver's handle of the device, its number, context and stream, and the event that tells
-    /// the start of what is timed.
-    pub(super) fn device(&self) -> c_int {
-        self.device
-    }
-    pub(super) fn ordinal(&self) -> u32 {
-        self.ordinal
-    }
-    pub(super) fn own(&self) -> Handle {
-        self.context
-    }
-    pub(super) fn stream(&self) -> Handle {
-        self.stream
-    }
-    pub(super) fn started(&self) -> Handle {
-        self.events[0]
-    }
-    pub(super) fn events(&self) -> [Handle; 2] {
-        let [start, end, _] = self.events;
-        [start, end]
-    }
-    pub(super) fn shared_driver(&self) -> Arc<Driver> {
-        Arc::clone(&self.driver)
-    }
-    pub(super) fn progress(&self) -> Progress {
-        self.progress.clone()
     }
 
     /// How much of the last-level cache is set aside; none where the driver does not say.
@@ -347,8 +320,8 @@ impl Context {
             unsafe {
                 self.told(f.context_set(context), For::Other)?;
                 self.told(f.event_record(event, stream), For::Other)?;
-                self.told(f.context_set(self.own()), For::Other)?;
-                self.told(f.stream_wait(self.stream(), event, 0), For::Other)?;
+                self.told(f.context_set(self.context), For::Other)?;
+                self.told(f.stream_wait(self.stream, event, 0), For::Other)?;
             }
         }
         Ok(some)

@@ -19,7 +19,7 @@ impl Context {
     pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
         self.current()?;
         // SAFETY: both ranges lie within buffers, which the caller has checked.
-        let said = unsafe { self.driver().copy(to, from, bytes, self.stream()) };
+        let said = unsafe { self.driver().copy(to, from, bytes, self.stream) };
         self.told(said, For::Other)?;
         self.wait("a copy")
     }
@@ -53,8 +53,8 @@ impl Context {
     ///
     /// What the driver refuses.
     pub fn lane(&self, ordinal: u32, lane: u32) -> Result<Handle, DeviceError> {
-        if (ordinal, lane) == (self.ordinal(), 0) {
-            return Ok(self.stream());
+        if (ordinal, lane) == (self.ordinal, 0) {
+            return Ok(self.stream);
         }
         let of = (ordinal, lane);
         let at = self.lanes.borrow().iter().position(|lane| lane.of == of);
@@ -71,7 +71,7 @@ impl Context {
             // SAFETY: stream and event are alive; one of another context may be waited for.
             let said = unsafe {
                 self.told(f.context_set(context), For::Other)?;
-                f.stream_wait(stream, self.started(), 0)
+                f.stream_wait(stream, self.events[0], 0)
             };
             self.told(said, For::Other)?;
             self.lanes.borrow_mut()[at].used = true;
@@ -80,8 +80,8 @@ impl Context {
     }
 
     fn make_lane(&self, of: (u32, u32)) -> Result<usize, DeviceError> {
-        let context = match of.0 == self.ordinal() {
-            true => self.own(),
+        let context = match of.0 == self.ordinal {
+            true => self.context,
             false => self.peer(of.0)?,
         };
         let null = std::ptr::null_mut();

@@ -82,7 +82,7 @@ impl<S: ReadSensors> GpuDevice<S> {
     ) -> Result<GpuDevice<S>, DeviceError> {
         let shelf = driver.vendor.kernels;
         let context = Rc::new(Context::open(driver, properties.ordinal)?);
-        let watch = sensors.map(|sensors| Sampler::start(sensors, context.progress()));
+        let watch = sensors.map(|sensors| Sampler::start(sensors, context.progress.clone()));
         properties.cache_set_aside = context.cache_set_aside();
         let kernels = Kernels::of(&properties, shelf, told.timer, told.block_memory)?;
         Ok(GpuDevice {

@@ -80,7 +80,7 @@ impl Graph {
     pub fn launch(&self) -> Result<(), DeviceError> {
         let context = &self.context;
         // SAFETY: graph and stream are alive.
-        let said = unsafe { context.current()?.graph_launch(self.executable, context.stream()) };
+        let said = unsafe { context.current()?.graph_launch(self.executable, context.stream) };
         context.told(said, For::Kernel("graph"))?;
         context.enqueued_one();
         Ok(())

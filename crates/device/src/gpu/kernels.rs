@@ -281,7 +281,7 @@ impl Kernels {
             targets.iter().flat_map(|target| compilers.iter().map(move |one| (one, target)));
         for (compiler, target) in tries {
             let (name, text) = self.text(file, target)?;
-            let source = Source { name, text, headers: bundle::headers(), options: &[], target };
+            let source = Source { name, text, headers: bundle::headers(), target };
             let by = compiler.named();
             if let Some(image) = compiler.kept(&source) {
                 if let Ok(module) = context.module(&image, name) {
@@ -477,7 +477,7 @@ impl Loaded {
             Params::Transfer(transfer) => transfer.lane,
             _ => 0,
         };
-        let stream = context.lane(context.ordinal(), lane)?;
+        let stream = context.lane(context.ordinal, lane)?;
         context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
     }
 

@@ -27,7 +27,7 @@ impl Context {
         params: &mut Arguments,
         repeat: u32,
     ) -> Result<(), DeviceError> {
-        self.launch_on(self.stream(), entry, shape, params, repeat)
+        self.launch_on(self.stream, entry, shape, params, repeat)
     }
 
     /// The same on another stream of this device.

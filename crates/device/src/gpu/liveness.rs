@@ -65,16 +65,16 @@ impl LivenessProbe {
             context.told(f.event_create(&raw mut answered, 0), For::Other)?;
         }
         let asked = Asked {
-            context: context.own(),
-            events: context.events(),
+            context: context.context,
+            events: [context.events[0], context.events[1]],
             stream,
             answered,
             word: word.address,
         };
         Ok(LivenessProbe {
-            driver: context.shared_driver(),
+            driver: Arc::clone(&context.driver),
             asked: Arc::new(Mutex::new(Some(asked))),
-            progress: context.progress(),
+            progress: context.progress.clone(),
             _word: word,
         })
     }

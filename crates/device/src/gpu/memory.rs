@@ -46,7 +46,7 @@ impl Context {
         self.told(said, For::Memory(size.0))?;
         let owner = Memory { context: Rc::clone(self), address };
         // SAFETY: the memory was just allocated with this size.
-        self.told(unsafe { f.set(address, 0, bytes, self.stream()) }, For::Other)?;
+        self.told(unsafe { f.set(address, 0, bytes, self.stream) }, For::Other)?;
         Ok(Buffer { address, size, owner: Box::new(owner) })
     }
 
@@ -58,7 +58,7 @@ impl Context {
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         // SAFETY: the caller's range lies within a buffer; the bytes live until the wait is over.
         let said = unsafe {
-            self.current()?.to_device(address, bytes.as_ptr().cast(), bytes.len(), self.stream())
+            self.current()?.to_device(address, bytes.as_ptr().cast(), bytes.len(), self.stream)
         };
         self.told(said, For::Other)?;
         self.wait("a copy to the device")
@@ -73,7 +73,7 @@ impl Context {
         // SAFETY: as in `write`.
         let said = unsafe {
             let bytes_at = bytes.as_mut_ptr().cast();
-            self.current()?.to_host(bytes_at, address, bytes.len(), self.stream())
+            self.current()?.to_host(bytes_at, address, bytes.len(), self.stream)
         };
         self.told(said, For::Other)?;
         self.wait("a copy from the device")
@@ -87,7 +87,7 @@ impl Context {
     pub fn set(&self, buffer: &Buffer, value: u8) -> Result<(), DeviceError> {
         let size = buffer.size.0 as usize;
         // SAFETY: the buffer is of this size.
-        let said = unsafe { self.current()?.set(buffer.address, value, size, self.stream()) };
+        let said = unsafe { self.current()?.set(buffer.address, value, size, self.stream) };
         self.told(said, For::Other)
     }
 
@@ -185,7 +185,7 @@ impl Context {
         let f = self.current()?;
         let mut reaches = 0;
         // SAFETY: the pointer is valid.
-        let said = unsafe { f.peer_can(&raw mut reaches, self.device(), device) };
+        let said = unsafe { f.peer_can(&raw mut reaches, self.device, device) };
         self.told(said, For::Other)?;
         if reaches == 0 {
             let backend = self.driver().vendor.interface.to_ascii_lowercase();

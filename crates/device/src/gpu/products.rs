@@ -141,7 +141,7 @@ impl Products {
                 algorithm,
                 self.workspace.address,
                 self.dialect.workspace.0 as usize,
-                self.context.stream(),
+                self.context.stream,
             )
         }
         .map_err(|code| self.dialect.error(code))

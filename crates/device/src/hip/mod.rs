@@ -17,16 +17,15 @@ mod status;
 mod topology;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity, State, bundle,
+    Backend, Device, DeviceError, Finding, Identity, State,
     gpu::{
         device::{DeviceDetails, GpuDevice},
         driver::{Driver, devices, of_each},
         sensors::{ReadSensors as _, spelled as held_by},
-        vendor::KernelsFound,
     },
     limits::Limits,
 };
-use driver::driver;
+use driver::{HIP, driver};
 use fizeau_domain::{
     node_state::Gpu,
     spec::{Properties, STUB},
@@ -68,7 +67,7 @@ impl Backend for Hip {
             Finding::of("AMD driver", told, State::Fail),
             Finding::of("hipRTC", compiler, State::Warn),
             Finding::of("hipBLASLt", products, State::Warn),
-            kernels_finding(),
+            HIP.kernels_finding(driver().is_ok()),
         ];
         findings.extend(of_each(driver(), of_device).into_iter().flatten());
         findings
@@ -92,19 +91,6 @@ impl Backend for Hip {
         })?;
         Ok(Box::new(HwmonLimits::of(&root.join("sys/bus/pci/devices").join(place))))
     }
-}
-
-/// Whether there is anything to run on a GPU.
-fn kernels_finding() -> Finding {
-    let found = KernelsFound {
-        what: "HIP kernels",
-        built_with: bundle::amd().built_with(),
-        compiler: "hipRTC",
-        compiles: hiprtc::HIPRTC.get().is_ok(),
-        has_driver: driver().is_ok(),
-        of_a_build: "a clang for AMD's targets",
-    };
-    found.finding()
 }
 
 /// One GPU at rest.

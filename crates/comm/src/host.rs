@@ -20,7 +20,7 @@
 #![expect(unsafe_code, reason = "ranks reach each other's buffers through their addresses")]
 
 use super::{Communicator, RankBuffers};
-use fizeau_device::{DeviceError, Threads};
+use fizeau_device::{DeviceError, Result, Threads};
 use fizeau_domain::{
     case::{Collective, CollectivePoint, KernelName},
     dtype::Dtype,
@@ -67,7 +67,7 @@ impl Communicator for ThreadRanks<'_> {
         message: Bytes,
         ranks: &[RankBuffers<'_>],
         repeat: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let exchange = ThreadCollective::new(collective, dtype, message, ranks)?;
         if ranks.len() != self.ranks as usize {
             let why = format!("{} ranks give buffers in a world of {}", ranks.len(), self.ranks);
@@ -102,7 +102,7 @@ impl ThreadCollective {
         dtype: Dtype,
         message: Bytes,
         ranks: &[RankBuffers<'_>],
-    ) -> Result<ThreadCollective, DeviceError> {
+    ) -> Result<ThreadCollective> {
         let summed = matches!(dtype, Dtype::F32 | Dtype::Bf16 | Dtype::Int8);
         if dtype.bits() < 8 || collective.sums() && !summed {
             let library = format!("threads ({collective})");

@@ -1,6 +1,6 @@
 //! What `doctor` finds of a driver, a library or a device.
 
-use super::DeviceError;
+use super::{DeviceError, Result};
 use serde::Serialize;
 
 /// How good or bad a [`Finding`] is.
@@ -37,7 +37,7 @@ impl Finding {
     }
 
     /// What was found, or why it could not be opened.
-    pub fn of(what: &str, found: Result<String, DeviceError>, otherwise: State) -> Finding {
+    pub fn of(what: &str, found: Result<String>, otherwise: State) -> Finding {
         match found {
             Ok(found) => Finding::ok(what, found),
             Err(error) => Finding::of_error(what, &error, otherwise),

@@ -2,7 +2,7 @@
 
 use super::{cublaslt, launching, nvrtc, status};
 use crate::{
-    DeviceError, bundle,
+    DeviceError, Result, bundle,
     gpu::{
         driver::Driver,
         table::Functions,
@@ -83,8 +83,8 @@ pub static CUDA: Vendor = Vendor {
 /// # Errors
 ///
 /// As for [`Driver::open`].
-pub fn driver() -> Result<Arc<Driver>, DeviceError> {
-    static DRIVER: OnceLock<Result<Arc<Driver>, DeviceError>> = OnceLock::new();
+pub fn driver() -> Result<Arc<Driver>> {
+    static DRIVER: OnceLock<Result<Arc<Driver>>> = OnceLock::new();
     DRIVER.get_or_init(|| Driver::open(&CUDA).map(Arc::new)).clone()
 }
 

@@ -12,7 +12,7 @@ mod properties;
 mod status;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity, State,
+    Backend, Device, DeviceError, Finding, Identity, Result, State,
     gpu::{
         compiler,
         device::{DeviceDetails, GpuDevice},
@@ -38,11 +38,11 @@ impl Backend for Cuda {
         "cuda"
     }
 
-    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+    fn devices(&self) -> Result<Vec<Properties>> {
         devices(driver(), properties::read)
     }
 
-    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>> {
         let driver = driver()?;
         let properties = properties::read(&driver, ordinal)?;
         let sensors = sensors(&driver, ordinal);
@@ -85,7 +85,7 @@ impl Backend for Cuda {
         of_each(driver(), at_rest)
     }
 
-    fn limits(&self, ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+    fn limits(&self, ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>> {
         let (driver, nvml) = (driver()?, nvml::nvml()?);
         let (pci, mig) = place(&driver, ordinal).ok_or_else(|| {
             DeviceError::Driver(format!("no GPU cuda:{ordinal}, or no place on the PCI bus"))

@@ -1,7 +1,7 @@
 //! What a GPU says of itself, as the record keeps it. What it does not say is left out.
 
 use super::nvml;
-use crate::{DeviceError, gpu::driver::Driver};
+use crate::{Result, gpu::driver::Driver};
 use cudarc::driver::sys::CUdevice_attribute::{self, *};
 use fizeau_domain::{
     spec::{CacheLevel, Properties, STUB, rates},
@@ -14,7 +14,7 @@ use std::{ffi::c_int, fs, iter, path::Path};
 /// # Errors
 ///
 /// Where there is no such device.
-pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
+pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties> {
     let device = driver.device(ordinal)?;
     let name = driver.name(device).unwrap_or_else(|| "NVIDIA GPU".into());
     // A slice's name says so: `NVIDIA H200 MIG 1g.18gb`.

@@ -5,7 +5,7 @@
 
 use super::cache::{Cache, Key};
 use crate::{
-    DeviceError,
+    DeviceError, Result,
     library::{self, Opened, Refusal, Wanted, functions},
 };
 use fizeau_domain::spec::STUB;
@@ -60,7 +60,7 @@ pub struct Source<'s> {
 /// A compiler that is opened when it is first needed, once in a process.
 pub struct LazyCompiler {
     dialect: CompilerDialect,
-    opened: OnceLock<Result<Arc<Compiler>, DeviceError>>,
+    opened: OnceLock<Result<Arc<Compiler>>>,
 }
 
 impl LazyCompiler {
@@ -74,7 +74,7 @@ impl LazyCompiler {
     /// # Errors
     ///
     /// [`DeviceError::Missing`] where there is none.
-    pub fn get(&'static self) -> Result<Arc<Compiler>, DeviceError> {
+    pub fn get(&'static self) -> Result<Arc<Compiler>> {
         self.opened.get_or_init(|| Compiler::open(&self.dialect).map(Arc::new)).clone()
     }
 
@@ -95,7 +95,7 @@ impl LazyCompiler {
 /// # Errors
 ///
 /// [`DeviceError::Missing`] with all names and the remedy of the first where there is none.
-pub fn found(compilers: &[&'static LazyCompiler]) -> Result<Vec<Arc<Compiler>>, DeviceError> {
+pub fn found(compilers: &[&'static LazyCompiler]) -> Result<Vec<Arc<Compiler>>> {
     let (mut found, mut absent) = (Vec::new(), Vec::new());
     for compiler in compilers {
         match compiler.get() {
@@ -154,7 +154,7 @@ impl Compiler {
     /// # Errors
     ///
     /// [`DeviceError::Missing`] where there is none.
-    pub fn open(dialect: &'static CompilerDialect) -> Result<Compiler, DeviceError> {
+    pub fn open(dialect: &'static CompilerDialect) -> Result<Compiler> {
         let functions = (dialect.functions)(&library::open(&dialect.library)?);
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the pointers are valid.
@@ -217,7 +217,7 @@ impl Compiler {
     /// # Errors
     ///
     /// [`DeviceError::Launch`] with the compiler's first words where it refuses the text.
-    pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
+    pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>> {
         let refused = |why: String| DeviceError::Launch { kernel: source.name.into(), why };
         let failed = |refusal: Refusal| refused(format!("{}: {refusal}", self.dialect.name));
         let c = |text: &str| CString::new(text).map_err(|_| refused("a zero in its text".into()));

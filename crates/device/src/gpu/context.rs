@@ -10,7 +10,7 @@
 
 use super::{driver::Driver, progress::Progress, status::Meaning, table::Functions};
 use crate::{
-    DeviceError, Stream, clock,
+    DeviceError, Result, Stream, clock,
     library::{Handle, Refusal},
 };
 use fizeau_domain::{
@@ -91,7 +91,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Context, DeviceError> {
+    pub fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Context> {
         let device = driver.device(ordinal)?;
         let null = std::ptr::null_mut();
         let f = Arc::clone(&driver);
@@ -149,7 +149,7 @@ impl Context {
     }
 
     /// A refusal as the error it means, remembered where nothing can come after it.
-    pub(super) fn told(&self, said: Result<(), Refusal>, what: For<'_>) -> Result<(), DeviceError> {
+    pub(super) fn told(&self, said: Result<(), Refusal>, what: For<'_>) -> Result<()> {
         let Err(refusal) = said else { return Ok(()) };
         let vendor = self.driver.vendor;
         let Refusal::Code { call, code } = refusal else {
@@ -180,7 +180,7 @@ impl Context {
     }
 
     /// The functions, with this context current; an error where the device is lost.
-    pub(super) fn current(&self) -> Result<&Functions, DeviceError> {
+    pub(super) fn current(&self) -> Result<&Functions> {
         if let Some(why) = &*self.lost.borrow() {
             return Err(DeviceError::Lost(format!(
                 "nothing more can run in this process after: {why}"
@@ -197,7 +197,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn memory(&self) -> Result<[Bytes; 2], DeviceError> {
+    pub fn memory(&self) -> Result<[Bytes; 2]> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the pointers are valid.
         let said = unsafe { self.current()?.memory_info(&raw mut free, &raw mut total) };
@@ -210,20 +210,20 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Hang`] past the deadline; what a kernel did wrong.
-    pub fn wait(&self, what: &str) -> Result<(), DeviceError> {
+    pub fn wait(&self, what: &str) -> Result<()> {
         // Nothing else would let the stream continue.
         self.release();
         self.record(1)?;
         self.wait_for_event(1, what)
     }
 
-    fn record(&self, event: usize) -> Result<(), DeviceError> {
+    fn record(&self, event: usize) -> Result<()> {
         // SAFETY: event and stream are of this context.
         let said = unsafe { self.current()?.event_record(self.events[event], self.stream) };
         self.told(said, For::Other)
     }
 
-    fn wait_for_event(&self, event: usize, what: &str) -> Result<(), DeviceError> {
+    fn wait_for_event(&self, event: usize, what: &str) -> Result<()> {
         let functions = self.current()?;
         let start = clock::now();
         loop {
@@ -268,10 +268,7 @@ impl Context {
     /// # Errors
     ///
     /// What the work or the driver refuses; [`DeviceError::Hang`] past the deadline.
-    pub fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Seconds, DeviceError> {
+    pub fn timed(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Seconds> {
         self.progress.enqueueing();
         let enqueued = self
             .record(0)
@@ -302,7 +299,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn join_lanes(&self, not_timed: bool) -> Result<bool, DeviceError> {
+    pub fn join_lanes(&self, not_timed: bool) -> Result<bool> {
         let used: Vec<[Handle; 3]> = self
             .lanes
             .borrow_mut()
@@ -353,10 +350,7 @@ impl Context {
     /// # Errors
     ///
     /// What the other library refuses; that the device is lost.
-    pub fn foreign(
-        &self,
-        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
+    pub fn foreign(&self, enqueue: &mut dyn FnMut(Stream) -> Result<()>) -> Result<()> {
         self.current()?;
         enqueue(Stream(self.stream))?;
         self.enqueued_one();
@@ -376,7 +370,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses; a device without the feature is no error.
-    pub fn reset_persisting(&self) -> Result<(), DeviceError> {
+    pub fn reset_persisting(&self) -> Result<()> {
         // SAFETY: the call takes nothing.
         match unsafe { self.current()?.persisting_reset() } {
             Err(Refusal::NoSymbol(_)) => Ok(()),

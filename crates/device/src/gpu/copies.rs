@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::context::{Context, For, Lane};
-use crate::{DeviceError, library::Handle};
+use crate::{Result, library::Handle};
 use fizeau_domain::kernel::TransferParams;
 
 impl Context {
@@ -16,7 +16,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
+    pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         self.current()?;
         // SAFETY: both ranges lie within buffers, which the caller has checked.
         let said = unsafe { self.driver().copy(to, from, bytes, self.stream) };
@@ -29,7 +29,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<(), DeviceError> {
+    pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<()> {
         // The driver copies pageable memory by itself and waits for its end: a stream that is held
         // would hold the host.
         if self.is_pageable(params.to) || self.is_pageable(params.from) {
@@ -52,7 +52,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn lane(&self, ordinal: u32, lane: u32) -> Result<Handle, DeviceError> {
+    pub fn lane(&self, ordinal: u32, lane: u32) -> Result<Handle> {
         if (ordinal, lane) == (self.ordinal, 0) {
             return Ok(self.stream);
         }
@@ -79,7 +79,7 @@ impl Context {
         Ok(stream)
     }
 
-    fn make_lane(&self, of: (u32, u32)) -> Result<usize, DeviceError> {
+    fn make_lane(&self, of: (u32, u32)) -> Result<usize> {
         let context = match of.0 == self.ordinal {
             true => self.context,
             false => self.peer(of.0)?,

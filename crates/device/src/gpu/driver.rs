@@ -7,7 +7,7 @@ use super::{
     vendor::{Peers, Vendor},
 };
 use crate::{
-    DeviceError, Identity,
+    DeviceError, Identity, Result,
     library::{self, Handle, Refusal},
 };
 use fizeau_domain::{
@@ -43,7 +43,7 @@ impl Driver {
     /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where it
     /// shows no device, [`DeviceError::Broken`] for every other reason: it cannot be loaded, is too
     /// old, refuses to start, or does not answer.
-    pub fn open(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
+    pub fn open(vendor: &'static Vendor) -> Result<Driver> {
         let silent = || DeviceError::Broken {
             what: vendor.named(),
             why: format!("it did not answer within {} s", ANSWER_MAX.as_secs()),
@@ -59,7 +59,7 @@ impl Driver {
         opened.unwrap_or_else(|| Err(silent()))
     }
 
-    fn open_now(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
+    fn open_now(vendor: &'static Vendor) -> Result<Driver> {
         let functions = (vendor.functions)(&library::open(&vendor.library)?);
         let error = |refusal: Refusal| opening_error(vendor, &refusal);
         let mut version = 0;
@@ -127,7 +127,7 @@ impl Driver {
     /// # Errors
     ///
     /// As for [`Driver::open`].
-    pub fn count(&self) -> Result<u32, DeviceError> {
+    pub fn count(&self) -> Result<u32> {
         let mut count = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device_count(&raw mut count) }
@@ -140,7 +140,7 @@ impl Driver {
     /// # Errors
     ///
     /// Where there are fewer.
-    pub fn device(&self, ordinal: u32) -> Result<c_int, DeviceError> {
+    pub fn device(&self, ordinal: u32) -> Result<c_int> {
         let mut device = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device(&raw mut device, ordinal as c_int) }
@@ -260,9 +260,9 @@ impl Driver {
 ///
 /// Where there is no driver, it shows no device, or one cannot be read.
 pub fn devices(
-    driver: Result<Arc<Driver>, DeviceError>,
-    read: impl Fn(&Driver, u32) -> Result<Properties, DeviceError>,
-) -> Result<Vec<Properties>, DeviceError> {
+    driver: Result<Arc<Driver>>,
+    read: impl Fn(&Driver, u32) -> Result<Properties>,
+) -> Result<Vec<Properties>> {
     let driver = driver?;
     match driver.count()? {
         0 => Err(driver.vendor.none_shown()),
@@ -271,10 +271,7 @@ pub fn devices(
 }
 
 /// What is told of each device; nothing where there is no driver.
-pub fn of_each<T>(
-    driver: Result<Arc<Driver>, DeviceError>,
-    tell: impl Fn(&Driver, u32) -> T,
-) -> Vec<T> {
+pub fn of_each<T>(driver: Result<Arc<Driver>>, tell: impl Fn(&Driver, u32) -> T) -> Vec<T> {
     let Ok(driver) = driver else { return Vec::new() };
     (0..driver.count().unwrap_or(0)).map(|ordinal| tell(&driver, ordinal)).collect()
 }

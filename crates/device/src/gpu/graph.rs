@@ -8,7 +8,7 @@ use super::{
     status::Meaning,
     vendor::Shape,
 };
-use crate::{DeviceError, library::Handle};
+use crate::{DeviceError, Result, library::Handle};
 use std::rc::Rc;
 
 /// A graph that can be launched again and again.
@@ -31,7 +31,7 @@ impl Graph {
         shape: &Shape,
         params: &mut Arguments,
         count: u32,
-    ) -> Result<Graph, DeviceError> {
+    ) -> Result<Graph> {
         Graph::captured(context, &mut |stream| {
             context.launch_on(stream, entry, shape, params, count)
         })
@@ -44,8 +44,8 @@ impl Graph {
     /// What the driver refuses, or what enqueues.
     pub fn captured(
         context: &Rc<Context>,
-        enqueue: &mut dyn FnMut(Handle) -> Result<(), DeviceError>,
-    ) -> Result<Graph, DeviceError> {
+        enqueue: &mut dyn FnMut(Handle) -> Result<()>,
+    ) -> Result<Graph> {
         let null = std::ptr::null_mut();
         let context = Rc::clone(context);
         let mut made = Graph { context, stream: null, graph: null, executable: null };
@@ -77,7 +77,7 @@ impl Graph {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn launch(&self) -> Result<(), DeviceError> {
+    pub fn launch(&self) -> Result<()> {
         let context = &self.context;
         // SAFETY: graph and stream are alive.
         let said = unsafe { context.current()?.graph_launch(self.executable, context.stream) };

@@ -10,7 +10,7 @@ use super::{
     vendor::{Launching, Shape},
 };
 use crate::{
-    DeviceError,
+    DeviceError, Result,
     library::{Handle, Refusal},
 };
 
@@ -26,7 +26,7 @@ impl Context {
         shape: &Shape,
         params: &mut Arguments,
         repeat: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         self.launch_on(self.stream, entry, shape, params, repeat)
     }
 
@@ -42,7 +42,7 @@ impl Context {
         shape: &Shape,
         params: &mut Arguments,
         repeat: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         if let Some(why) = entry.too_large.clone() {
             return Err(DeviceError::Launch { kernel: entry.name.clone(), why });
         }
@@ -78,7 +78,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<Vec<u8>, DeviceError> {
+    pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<Vec<u8>> {
         let Some(encode) = self.driver().vendor.encode else {
             let needs = "a device with tensor maps".into();
             return Err(DeviceError::Unsupported { kernel: entry.name.clone(), needs });

@@ -13,7 +13,7 @@ use super::{
     progress::{Progress, Step},
     status::Meaning,
 };
-use crate::{Buffer, DeviceError, Pulse, Stage, library::Handle};
+use crate::{Buffer, Pulse, Result, Stage, library::Handle};
 use fizeau_domain::units::Bytes;
 use std::{
     rc::Rc,
@@ -54,7 +54,7 @@ impl LivenessProbe {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn new(context: &Rc<Context>) -> Result<LivenessProbe, DeviceError> {
+    pub fn new(context: &Rc<Context>) -> Result<LivenessProbe> {
         let word = context.allocate(Bytes(4))?;
         let (mut stream, mut answered) = (std::ptr::null_mut(), std::ptr::null_mut());
         let f = context.current()?;

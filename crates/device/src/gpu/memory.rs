@@ -6,7 +6,7 @@ use super::{
     context::{Context, For, Peer},
     status::Meaning,
 };
-use crate::{Buffer, DeviceError, library::Handle};
+use crate::{Buffer, DeviceError, Result, library::Handle};
 use fizeau_domain::{case::HostMemory, units::Bytes};
 use std::{alloc, ffi::c_void, rc::Rc};
 
@@ -36,7 +36,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Allocation`] where there is not so much.
-    pub fn allocate(self: &Rc<Context>, size: Bytes) -> Result<Buffer, DeviceError> {
+    pub fn allocate(self: &Rc<Context>, size: Bytes) -> Result<Buffer> {
         let mut address = 0;
         // The driver refuses to allocate nothing.
         let bytes = size.0.max(1) as usize;
@@ -55,7 +55,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's range lies within a buffer; the bytes live until the wait is over.
         let said = unsafe {
             self.current()?.to_device(address, bytes.as_ptr().cast(), bytes.len(), self.stream)
@@ -69,7 +69,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: as in `write`.
         let said = unsafe {
             let bytes_at = bytes.as_mut_ptr().cast();
@@ -84,7 +84,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses.
-    pub fn set(&self, buffer: &Buffer, value: u8) -> Result<(), DeviceError> {
+    pub fn set(&self, buffer: &Buffer, value: u8) -> Result<()> {
         let size = buffer.size.0 as usize;
         // SAFETY: the buffer is of this size.
         let said = unsafe { self.current()?.set(buffer.address, value, size, self.stream) };
@@ -96,7 +96,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Allocation`] where there is none.
-    pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned, DeviceError> {
+    pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned> {
         let f = self.current()?;
         let mut on_host = std::ptr::null_mut();
         let mapped = self.driver().vendor.flags.mapped;
@@ -115,7 +115,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Allocation`] where there is none.
-    pub fn of_host(self: &Rc<Self>, kind: HostMemory, size: Bytes) -> Result<Buffer, DeviceError> {
+    pub fn of_host(self: &Rc<Self>, kind: HostMemory, size: Bytes) -> Result<Buffer> {
         let (on_host, layout) = match kind {
             HostMemory::Pinned => {
                 let mut on_host = std::ptr::null_mut();
@@ -160,7 +160,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where this device does not reach it.
-    pub fn of_peer(self: &Rc<Self>, ordinal: u32, size: Bytes) -> Result<Buffer, DeviceError> {
+    pub fn of_peer(self: &Rc<Self>, ordinal: u32, size: Bytes) -> Result<Buffer> {
         let context = self.peer(ordinal)?;
         let f = &self.driver().functions;
         let mut address = 0;
@@ -177,7 +177,7 @@ impl Context {
     }
 
     /// The context of another device, made once, with its memory within reach.
-    pub(super) fn peer(&self, ordinal: u32) -> Result<Handle, DeviceError> {
+    pub(super) fn peer(&self, ordinal: u32) -> Result<Handle> {
         if let Some(peer) = self.peers.borrow().iter().find(|peer| peer.ordinal == ordinal) {
             return Ok(peer.context);
         }
@@ -245,7 +245,7 @@ impl Drop for Pinned {
 /// # Errors
 ///
 /// Where the buffer is not of the host.
-pub fn write_host(buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+pub fn write_host(buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<()> {
     let at = on_host(buffer)?;
     // SAFETY: the range lies within the buffer, which nothing else writes: copies were waited for.
     unsafe { at.add(offset.0 as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -257,14 +257,14 @@ pub fn write_host(buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), De
 /// # Errors
 ///
 /// Where the buffer is not of the host.
-pub fn read_host(buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+pub fn read_host(buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<()> {
     let at = on_host(buffer)?;
     // SAFETY: as in `write_host`.
     unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(at.add(offset.0 as usize), bytes.len()) };
     Ok(())
 }
 
-fn on_host(buffer: &Buffer) -> Result<*mut u8, DeviceError> {
+fn on_host(buffer: &Buffer) -> Result<*mut u8> {
     match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
         Some(Remote::Host(at)) => Ok(*at),
         _ => Err(DeviceError::Driver("a buffer that is not of the host".into())),

@@ -5,7 +5,7 @@ use super::{
     status::{self, NO_DEVICE_REMEDY},
 };
 use crate::{
-    DeviceError, bundle,
+    DeviceError, Result, bundle,
     gpu::{
         driver::Driver,
         launching,
@@ -84,8 +84,8 @@ fn spelled(version: i32) -> String {
 /// # Errors
 ///
 /// As for [`Driver::open`].
-pub fn driver() -> Result<Arc<Driver>, DeviceError> {
-    static DRIVER: OnceLock<Result<Arc<Driver>, DeviceError>> = OnceLock::new();
+pub fn driver() -> Result<Arc<Driver>> {
+    static DRIVER: OnceLock<Result<Arc<Driver>>> = OnceLock::new();
     DRIVER.get_or_init(|| Driver::open(&HIP).map(Arc::new)).clone()
 }
 

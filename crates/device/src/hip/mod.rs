@@ -17,7 +17,7 @@ mod status;
 mod topology;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity, State,
+    Backend, Device, DeviceError, Finding, Identity, Result, State,
     gpu::{
         device::{DeviceDetails, GpuDevice},
         driver::{Driver, devices, of_each},
@@ -43,11 +43,11 @@ impl Backend for Hip {
         "hip"
     }
 
-    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+    fn devices(&self) -> Result<Vec<Properties>> {
         devices(driver(), properties::read)
     }
 
-    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>> {
         let driver = driver()?;
         let properties = properties::read(&driver, ordinal)?;
         let timer = properties::timer(&driver, ordinal);
@@ -84,7 +84,7 @@ impl Backend for Hip {
         of_each(driver(), at_rest)
     }
 
-    fn limits(&self, ordinal: u32, root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+    fn limits(&self, ordinal: u32, root: &Path) -> Result<Box<dyn Limits>> {
         let driver = driver()?;
         let place = driver.pci(driver.device(ordinal)?).ok_or_else(|| {
             DeviceError::Driver(format!("no place of hip:{ordinal} on the PCI bus"))

@@ -87,10 +87,6 @@ pub enum For<'k> {
 
 impl Context {
     /// Makes the device's primary context current, with a stream and two events.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Context> {
         let device = driver.device(ordinal)?;
         let null = std::ptr::null_mut();
@@ -193,10 +189,6 @@ impl Context {
     }
 
     /// Memory that is not in use, and all of it.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn memory(&self) -> Result<[Bytes; 2]> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the pointers are valid.
@@ -295,10 +287,6 @@ impl Context {
 
     /// What is timed ends when all lanes have ended that are timed; what comes after it, when those
     /// have that are not. Whether there was one.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn join_lanes(&self, not_timed: bool) -> Result<bool> {
         let used: Vec<[Handle; 3]> = self
             .lanes

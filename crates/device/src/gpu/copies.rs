@@ -12,10 +12,6 @@ use fizeau_domain::kernel::TransferParams;
 
 impl Context {
     /// Copies bytes and waits: memories of any kind.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         self.current()?;
         // SAFETY: both ranges lie within buffers, which the caller has checked.
@@ -25,10 +21,6 @@ impl Context {
     }
 
     /// Enqueues a copy `repeat` times.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<()> {
         // The driver copies pageable memory by itself and waits for its end: a stream that is held
         // would hold the host.
@@ -48,10 +40,6 @@ impl Context {
     }
 
     /// The stream of a lane, which starts with what is timed; lane 0 of this device is its own.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn lane(&self, ordinal: u32, lane: u32) -> Result<Handle> {
         if (ordinal, lane) == (self.ordinal, 0) {
             return Ok(self.stream);

@@ -70,10 +70,6 @@ pub struct GpuDevice<S: ReadSensors> {
 
 impl<S: ReadSensors> GpuDevice<S> {
     /// Opens one.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn open(
         driver: Arc<Driver>,
         mut properties: Properties,

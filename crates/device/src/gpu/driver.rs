@@ -81,10 +81,6 @@ impl Driver {
     /// # Safety
     ///
     /// Both ranges are alive until the copy is done.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub unsafe fn copy(
         &self,
         to: u64,
@@ -107,10 +103,6 @@ impl Driver {
     /// # Safety
     ///
     /// The context is alive, and of that device.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub unsafe fn enable_peer(&self, context: Handle, device: c_int) -> Result<(), Refusal> {
         let f = &self.functions;
         // SAFETY: the caller's promise; zero is the only flag there is.

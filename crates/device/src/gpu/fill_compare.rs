@@ -63,10 +63,6 @@ impl FillCompare {
     }
 
     /// Fills words with a pattern that repeats.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn fill(
         &self,
         context: &Rc<Context>,
@@ -81,10 +77,6 @@ impl FillCompare {
     }
 
     /// Reads all of a buffer, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn read(&self, context: &Rc<Context>, buffer: &Buffer) -> Result<()> {
         // Compared with one word, itself: what comes out is of no use.
         let (values, differing) = (buffer.address, self.differing.address);
@@ -94,10 +86,6 @@ impl FillCompare {
     }
 
     /// How many words differ from the pattern.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn differing(
         &self,
         context: &Rc<Context>,

@@ -108,10 +108,6 @@ impl Action {
     }
 
     /// Enqueues it.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<()> {
         match self {
             Action::Kernel(kernel) => kernel.launch(context, launch),

@@ -49,10 +49,6 @@ impl Gate {
 
     /// Holds what is enqueued from now on. The context opens the gate when it has enqueued as much
     /// as its queue is sure to take.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn close(&self, context: &Context) -> Result<()> {
         self.word.set(0);
         self.word.forget_wait();

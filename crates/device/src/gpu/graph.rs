@@ -21,10 +21,6 @@ pub struct Graph {
 
 impl Graph {
     /// `count` launches of a kernel, one after the other.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn of(
         context: &Rc<Context>,
         entry: &Entry,
@@ -73,10 +69,6 @@ impl Graph {
     }
 
     /// Enqueues it.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch(&self) -> Result<()> {
         let context = &self.context;
         // SAFETY: graph and stream are alive.

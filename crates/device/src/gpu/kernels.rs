@@ -344,10 +344,6 @@ impl Kernels {
 
     /// The clock of the units: the median of what each counts against the device's own timer.
     /// None where the kernel that does so cannot be had.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn observe_clock(
         &self,
         context: &Rc<Context>,
@@ -491,10 +487,6 @@ impl Loaded {
     }
 
     /// A graph of as many launches as is said.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn graph(&self, context: &Rc<Context>, params: &LaunchParams) -> Result<Graph> {
         let mut bytes = Arguments::new(bytemuck::bytes_of(params));
         Graph::of(context, &self.entry, &shape(&self.row, 1), &mut bytes, params.kernels as u32)
@@ -519,10 +511,6 @@ impl Loaded {
     }
 
     /// Enqueues it once on `units` units, with its parameters.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch_plain<P: NoUninit>(
         &self,
         context: &Context,

@@ -16,10 +16,6 @@ use crate::{
 
 impl Context {
     /// Enqueues a kernel `repeat` times.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch(
         &self,
         entry: &Entry,
@@ -31,10 +27,6 @@ impl Context {
     }
 
     /// The same on another stream of this device.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch_on(
         &self,
         stream: Handle,
@@ -74,10 +66,6 @@ impl Context {
     }
 
     /// Encodes a tensor map.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<Vec<u8>> {
         let Some(encode) = self.driver().vendor.encode else {
             let needs = "a device with tensor maps".into();
@@ -96,10 +84,6 @@ impl Context {
 /// # Safety
 ///
 /// The function is loaded and the stream alive; the extras end as the vendor has it.
-///
-/// # Errors
-///
-/// What the driver refuses.
 pub unsafe fn plain(f: &Functions, launching: &Launching) -> Result<(), Refusal> {
     let Launching { function, stream, shape, params, extra } = *launching;
     let Shape { grid: [x, y, z], threads, shared, .. } = shape;

@@ -50,10 +50,6 @@ pub struct LivenessProbe {
 
 impl LivenessProbe {
     /// Makes what will be asked now, while the device does answer.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn new(context: &Rc<Context>) -> Result<LivenessProbe> {
         let word = context.allocate(Bytes(4))?;
         let (mut stream, mut answered) = (std::ptr::null_mut(), std::ptr::null_mut());

@@ -51,10 +51,6 @@ impl Context {
     }
 
     /// Copies bytes to an address and waits.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's range lies within a buffer; the bytes live until the wait is over.
         let said = unsafe {
@@ -65,10 +61,6 @@ impl Context {
     }
 
     /// Copies bytes from an address and waits.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: as in `write`.
         let said = unsafe {
@@ -80,10 +72,6 @@ impl Context {
     }
 
     /// Sets bytes, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn set(&self, buffer: &Buffer, value: u8) -> Result<()> {
         let size = buffer.size.0 as usize;
         // SAFETY: the buffer is of this size.

@@ -116,10 +116,6 @@ const PARAMETERS_MAX: usize = 1 << 15;
 impl Entry {
     /// Bytes of each of its parameters, as its machine code has them. `None` where the driver does
     /// not tell: NVIDIA's tells since CUDA 12.4, AMD's does not.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn parameters(&self) -> Result<Option<Vec<usize>>> {
         let context = &self.module.context;
         let (f, vendor) = (context.current()?, context.driver().vendor);

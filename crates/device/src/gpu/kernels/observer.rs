@@ -44,10 +44,6 @@ impl Observer {
     }
 
     /// The median over the units.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn observe(&self, context: &Context) -> Result<Megahertz> {
         let mut params = Arguments::new(bytemuck::bytes_of(&self.params));
         context.launch(&self.kernel.entry, &shape(&self.kernel.row, self.units), &mut params, 1)?;

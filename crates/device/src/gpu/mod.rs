@@ -8,8 +8,8 @@
 //! (those of `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and `liveness`
 //! (tools made of these), `function` (what a launch does), `device` (the whole).
 //!
-//! Where a function here gives a [`Result`](crate::Result) and says nothing of errors, they are what
-//! the driver refuses.
+//! Where a function here gives a [`Result`](crate::Result) and says nothing of errors, they are
+//! what the driver refuses.
 
 mod attention;
 pub mod blas_lt;

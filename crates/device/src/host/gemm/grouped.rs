@@ -14,8 +14,8 @@ use std::slice;
 /// and may wait for each other; without one, each works by itself.
 pub(super) type One = unsafe fn(&GemmParams, Share, Option<&Block<'_>>);
 
-/// The kernels of an element type whose products `one` makes, on a CPU that can run it: one product,
-/// and one for each group of rows.
+/// The kernels of an element type whose products `one` makes, on a CPU that can run it: one
+/// product, and one for each group of rows.
 pub(super) fn both<T: Tile>(dtype: Dtype, name: &'static str, one: One) -> [HostKernel; 2] {
     let single = move |block: &Block<'_>| {
         // SAFETY: whoever launches passes operands that live; the CPU can run it.

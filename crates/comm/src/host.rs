@@ -20,7 +20,7 @@
 #![expect(unsafe_code, reason = "ranks reach each other's buffers through their addresses")]
 
 use super::{Communicator, RankBuffers};
-use fizeau_device::{DeviceError, Threads};
+use fizeau_device::{DeviceError, Result, Threads};
 use fizeau_domain::{
     case::{Collective, CollectivePoint, KernelName},
     dtype::Dtype,
@@ -67,7 +67,7 @@ impl Communicator for ThreadRanks<'_> {
         message: Bytes,
         ranks: &[RankBuffers<'_>],
         repeat: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let exchange = ThreadCollective::new(collective, dtype, message, ranks)?;
         if ranks.len() != self.ranks as usize {
             let why = format!("{} ranks give buffers in a world of {}", ranks.len(), self.ranks);
@@ -80,10 +80,6 @@ impl Communicator for ThreadRanks<'_> {
                 synchronise();
             }
         })
-    }
-
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
-        Ok(vec![mine.to_vec()])
     }
 }
 
@@ -106,7 +102,7 @@ impl ThreadCollective {
         dtype: Dtype,
         message: Bytes,
         ranks: &[RankBuffers<'_>],
-    ) -> Result<ThreadCollective, DeviceError> {
+    ) -> Result<ThreadCollective> {
         let summed = matches!(dtype, Dtype::F32 | Dtype::Bf16 | Dtype::Int8);
         if dtype.bits() < 8 || collective.sums() && !summed {
             let library = format!("threads ({collective})");
@@ -116,32 +112,18 @@ impl ThreadCollective {
         if count < 2 {
             return Err(refused(collective, "it takes two ranks".into()));
         }
-        let [send_bytes, receive_bytes] = collective.buffer_bytes(message, count as u32);
         let whole = if collective.in_parts() { count } else { 1 };
         if !message.0.is_multiple_of(whole * dtype.bits() / 8) {
             let why = format!("{message} cannot be cut into {whole} parts of whole {dtype}");
             return Err(refused(collective, why));
         }
-        for rank in ranks {
-            let fits = |offset: Bytes, bytes: Bytes, size: Bytes| {
-                offset.0.checked_add(bytes.0).is_some_and(|end| end <= size.0)
-            };
-            if !fits(rank.send_offset, send_bytes, rank.send.size)
-                || !fits(rank.receive_offset, receive_bytes, rank.receive.size)
-            {
-                return Err(refused(collective, "a buffer is smaller than its message".into()));
-            }
+        if !ranks.iter().all(|rank| rank.hold(collective, message, count as u32)) {
+            return Err(refused(collective, "a buffer is smaller than its message".into()));
         }
-        let send = |rank: &RankBuffers<'_>| (rank.send.address + rank.send_offset.0) as usize;
-        let receive =
-            |rank: &RankBuffers<'_>| (rank.receive.address + rank.receive_offset.0) as usize;
         // Where a buffer lies does not matter to how much of it goes where.
         let point = CollectivePoint::new(collective, dtype, message, count as u32);
-        Ok(ThreadCollective {
-            point,
-            send: ranks.iter().map(send).collect(),
-            receive: ranks.iter().map(receive).collect(),
-        })
+        let (send, receive) = ranks.iter().map(|rank| rank.addresses().into()).unzip();
+        Ok(ThreadCollective { point, send, receive })
     }
 
     /// One rank's share of the work.

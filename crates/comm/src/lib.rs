@@ -21,7 +21,7 @@ pub mod rendezvous;
 pub mod synchronised_device;
 pub mod watchdog;
 
-use fizeau_device::{Buffer, Device, DeviceError};
+use fizeau_device::{Buffer, Device, DeviceError, Result};
 use fizeau_domain::{
     case::{Buffers, Collective, KernelName},
     dtype::Dtype,
@@ -51,8 +51,25 @@ pub struct RankBuffers<'b> {
     pub receive_offset: Bytes,
 }
 
+impl RankBuffers<'_> {
+    /// Whether both buffers hold this rank's sides of a message between `ranks` ranks.
+    fn hold(&self, collective: Collective, message: Bytes, ranks: u32) -> bool {
+        let [send, receive] = collective.buffer_bytes(message, ranks);
+        let fits = |buffer: &Buffer, offset: Bytes, bytes: Bytes| {
+            offset.0.checked_add(bytes.0).is_some_and(|end| end <= buffer.size.0)
+        };
+        fits(self.send, self.send_offset, send) && fits(self.receive, self.receive_offset, receive)
+    }
+
+    /// Addresses of the first byte to send, and of the first byte to receive into.
+    fn addresses(&self) -> [usize; 2] {
+        let send = self.send.address + self.send_offset.0;
+        [send, self.receive.address + self.receive_offset.0].map(|address| address as usize)
+    }
+}
+
 /// Collectives that were captured as one graph: enqueues it a number of times.
-pub type Graph<'c> = Box<dyn Fn(u32) -> Result<(), DeviceError> + 'c>;
+pub type Graph<'c> = Box<dyn Fn(u32) -> Result<()> + 'c>;
 
 /// A world of ranks, some of which this process drives.
 pub trait Communicator {
@@ -71,7 +88,7 @@ pub trait Communicator {
         message: Bytes,
         ranks: &[RankBuffers<'_>],
         repeat: u32,
-    ) -> Result<(), DeviceError>;
+    ) -> Result<()>;
     /// Whether a library puts collectives onto a device's own stream: then there are buffers that
     /// are registered with it, and graphs.
     fn is_on_stream(&self) -> bool {
@@ -79,12 +96,7 @@ pub trait Communicator {
     }
     /// Memory for a buffer of collectives on this rank. All ranks ask together, and all get it or
     /// none does.
-    fn allocate(
-        &self,
-        device: &dyn Device,
-        size: Bytes,
-        buffers: Buffers,
-    ) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, device: &dyn Device, size: Bytes, buffers: Buffers) -> Result<Buffer> {
         match buffers {
             Buffers::Plain => device.allocate(size),
             other => Err(only_between_gpus(&format!("{other} buffers"))),
@@ -98,12 +110,12 @@ pub trait Communicator {
         _message: Bytes,
         _ranks: &[RankBuffers<'_>],
         _count: u32,
-    ) -> Result<Graph<'c>, DeviceError> {
+    ) -> Result<Graph<'c>> {
         Err(only_between_gpus("graphs of collectives"))
     }
     /// Enqueues one exchange with another rank: all of the first buffer, for as much into the
     /// second.
-    fn exchange(&self, _partner: u32, _buffers: [&Buffer; 2]) -> Result<(), DeviceError> {
+    fn exchange(&self, _partner: u32, _buffers: [&Buffer; 2]) -> Result<()> {
         let remedy = "start ranks as processes, or with a GPU each".into();
         Err(DeviceError::Missing { what: "exchanges between two ranks".into(), remedy })
     }
@@ -122,15 +134,17 @@ pub trait Communicator {
     /// this ends the run for all and does not come back.
     fn failed(&self, _why: &DeviceError) {}
     /// Waits for all processes.
-    fn barrier(&self) -> Result<(), DeviceError> {
+    fn barrier(&self) -> Result<()> {
         Ok(())
     }
     /// The largest of what each process has seen.
-    fn largest(&self, seen: f64) -> Result<f64, DeviceError> {
+    fn largest(&self, seen: f64) -> Result<f64> {
         Ok(seen)
     }
     /// The control plane: every process gives bytes and gets all processes' bytes, by rank.
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError>;
+    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        Ok(vec![mine.to_vec()])
+    }
 }
 
 fn only_between_gpus(what: &str) -> DeviceError {
@@ -168,11 +182,8 @@ impl Communicator for Planned {
         _: Bytes,
         _: &[RankBuffers<'_>],
         _: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         Err(DeviceError::Missing { what: "the other ranks".into(), remedy: "start them".into() })
-    }
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
-        Ok(vec![mine.to_vec()])
     }
 }
 
@@ -196,11 +207,8 @@ impl Communicator for Alone {
         _: Bytes,
         _: &[RankBuffers<'_>],
         _: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let remedy = "run with two ranks or more".into();
         Err(DeviceError::Missing { what: "a second rank".into(), remedy })
-    }
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
-        Ok(vec![mine.to_vec()])
     }
 }

@@ -13,7 +13,7 @@ use super::{
     },
 };
 use fizeau_device::{
-    Buffer, Device, DeviceError, Stream,
+    Buffer, Device, DeviceError, Result, Stream,
     library::{self, Wanted},
 };
 use fizeau_domain::{
@@ -71,7 +71,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`DeviceError::Missing`] with its remedy.
-    pub fn open(backend: &str) -> Result<Engine, DeviceError> {
+    pub fn open(backend: &str) -> Result<Engine> {
         let (name, wanted) = match backend {
             "cuda" => (NAMES[0], &NCCL),
             "hip" => (NAMES[1], &RCCL),
@@ -101,7 +101,7 @@ impl Engine {
     /// # Errors
     ///
     /// Whatever the library says.
-    pub fn unique_id(&self) -> Result<UniqueId, DeviceError> {
+    pub fn unique_id(&self) -> Result<UniqueId> {
         self.library.unique_id().map_err(|error| refused(self.name, "join", &error))
     }
 }
@@ -140,7 +140,7 @@ impl<'d> Nccl<'d> {
         (peers, board): (Vec<Peer>, Option<Board>),
         deadline: Seconds,
         on_hang: OnHangOfGpus,
-    ) -> Result<Nccl<'d>, DeviceError> {
+    ) -> Result<Nccl<'d>> {
         let size = peers.len() as u32;
         let watch = Watchdog::new(rank, peers, board);
         let monitor: Arc<OnceLock<Monitor>> = Arc::default();
@@ -176,7 +176,7 @@ impl<'d> Nccl<'d> {
     /// # Errors
     ///
     /// Whatever the library says.
-    pub fn place(&self) -> Result<[u32; 2], DeviceError> {
+    pub fn place(&self) -> Result<[u32; 2]> {
         self.world.place().map_err(|error| refused(self.engine.name, "join", &error))
     }
 
@@ -190,7 +190,7 @@ impl<'d> Nccl<'d> {
         &self,
         what: &str,
         run: &dyn Fn(nccl_rs::Stream) -> Result<(), Error>,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let name = self.engine.name;
         self.device.foreign_stream(name)?.enqueue_foreign(&mut |Stream(stream)| {
             run(nccl_rs::Stream(stream)).map_err(|error| refused(name, what, &error))
@@ -199,14 +199,14 @@ impl<'d> Nccl<'d> {
 
     /// What came of an exchange. After one that failed the communicator is aborted: to give it back
     /// in order would wait for the rank that is gone, and nobody would hear why.
-    fn exchanged<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+    fn exchanged<T>(&self, result: Result<T>) -> Result<T> {
         result.inspect_err(|_| {
             let _ = self.world.monitor().abort();
         })
     }
 
     /// Bytes of equal length from every rank.
-    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let (length, size) = (mine.len(), self.world.size());
         if length == 0 {
             return Ok(vec![Vec::new(); size as usize]);
@@ -229,7 +229,7 @@ impl<'d> Nccl<'d> {
     }
 
     /// The largest of every rank's number.
-    fn agree(&self, mine: f64) -> Result<f64, DeviceError> {
+    fn agree(&self, mine: f64) -> Result<f64> {
         let [own, all] = &self.control;
         self.device.write(own, Bytes(0), &mine.to_le_bytes())?;
         let (from, into) = (address(own), address(all));
@@ -248,7 +248,7 @@ impl<'d> Nccl<'d> {
 
     /// What this rank has, where every rank has got it; else an error on all of them, so that none
     /// continues and waits for another.
-    fn on_all<T>(&self, mine: Result<T, DeviceError>, what: &str) -> Result<T, DeviceError> {
+    fn on_all<T>(&self, mine: Result<T>, what: &str) -> Result<T> {
         let seen = match &mine {
             Ok(_) => 0.0,
             Err(DeviceError::NotOffered { .. }) => 1.0,
@@ -270,7 +270,7 @@ impl<'d> Nccl<'d> {
 
     /// Memory of the library's own, registered as asked for. Windows are made by all ranks
     /// together.
-    fn known(&self, size: Bytes, buffers: Buffers) -> Result<Buffer, DeviceError> {
+    fn known(&self, size: Bytes, buffers: Buffers) -> Result<Buffer> {
         let name = self.engine.name;
         let what = format!("{buffers} buffers");
         let told = |error: Error| match error {
@@ -305,11 +305,7 @@ impl<'d> Nccl<'d> {
     }
 
     /// A collective in the library's terms, if it can be had and its buffers hold it.
-    fn plan(
-        &self,
-        operation: Operation,
-        ranks: &[RankBuffers<'_>],
-    ) -> Result<NcclCall, DeviceError> {
+    fn plan(&self, operation: Operation, ranks: &[RankBuffers<'_>]) -> Result<NcclCall> {
         let Operation { collective, dtype, message } = operation;
         let name = self.engine.name;
         let wrong = |why: String| Err(DeviceError::Launch { kernel: name.into(), why });
@@ -317,13 +313,7 @@ impl<'d> Nccl<'d> {
             return wrong(format!("{} ranks give buffers in a thread of one", ranks.len()));
         };
         let point = CollectivePoint::new(collective, dtype, message, self.size());
-        let [send, receive] = collective.buffer_bytes(message, self.size());
-        let fits = |buffer: &Buffer, offset: Bytes, bytes: Bytes| {
-            offset.0.checked_add(bytes.0).is_some_and(|end| end <= buffer.size.0)
-        };
-        if !fits(buffers.send, buffers.send_offset, send)
-            || !fits(buffers.receive, buffers.receive_offset, receive)
-        {
+        if !buffers.hold(collective, message, self.size()) {
             return wrong("a buffer is smaller than its message".into());
         }
         let not_offered =
@@ -337,7 +327,7 @@ impl<'d> Nccl<'d> {
         Ok(plan)
     }
 
-    fn control<T>(&self, run: impl FnOnce() -> Result<T, DeviceError>) -> Result<T, DeviceError> {
+    fn control<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let result = self.watch.control(run);
         result.inspect_err(|error| self.failed(error))
     }
@@ -417,14 +407,8 @@ impl NcclCall {
                     .collect(),
             ];
         }
-        Some(NcclCall {
-            point,
-            data,
-            count: point.count() as usize,
-            from: (buffers.send.address + buffers.send_offset.0) as *const c_void,
-            into: (buffers.receive.address + buffers.receive_offset.0) as *mut c_void,
-            slices,
-        })
+        let [from, into] = buffers.addresses().map(|address| address as *mut c_void);
+        Some(NcclCall { point, data, count: point.count() as usize, from, into, slices })
     }
 }
 
@@ -467,7 +451,7 @@ impl Communicator for Nccl<'_> {
         message: Bytes,
         ranks: &[RankBuffers<'_>],
         repeat: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let operation = Operation { collective, dtype, message };
         let plan = self.plan(operation, ranks)?;
         self.watch.queued(operation, || {
@@ -483,12 +467,7 @@ impl Communicator for Nccl<'_> {
         true
     }
 
-    fn allocate(
-        &self,
-        _: &dyn Device,
-        size: Bytes,
-        buffers: Buffers,
-    ) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, _: &dyn Device, size: Bytes, buffers: Buffers) -> Result<Buffer> {
         if buffers.are_plain() {
             return self.device.allocate(size);
         }
@@ -503,7 +482,7 @@ impl Communicator for Nccl<'_> {
         message: Bytes,
         ranks: &[RankBuffers<'_>],
         count: u32,
-    ) -> Result<Graph<'c>, DeviceError> {
+    ) -> Result<Graph<'c>> {
         let operation = Operation { collective, dtype, message };
         let plan = self.plan(operation, ranks)?;
         let name = self.engine.name;
@@ -525,7 +504,7 @@ impl Communicator for Nccl<'_> {
         }))
     }
 
-    fn exchange(&self, partner: u32, [send, receive]: [&Buffer; 2]) -> Result<(), DeviceError> {
+    fn exchange(&self, partner: u32, [send, receive]: [&Buffer; 2]) -> Result<()> {
         let count = send.size.min(receive.size).0 as usize;
         let (from, into) = (address(send), address(receive));
         let peers = Peers { to: partner, from: partner };
@@ -571,7 +550,7 @@ impl Communicator for Nccl<'_> {
         }
     }
 
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         self.control(|| {
             let lengths = self.gather(&(mine.len() as u64).to_le_bytes())?;
             let length = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_le_bytes) as usize;
@@ -586,11 +565,11 @@ impl Communicator for Nccl<'_> {
         })
     }
 
-    fn barrier(&self) -> Result<(), DeviceError> {
+    fn barrier(&self) -> Result<()> {
         self.control(|| self.agree(0.0)).map(drop)
     }
 
-    fn largest(&self, seen: f64) -> Result<f64, DeviceError> {
+    fn largest(&self, seen: f64) -> Result<f64> {
         self.control(|| self.agree(seen))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Communicator;
 use fizeau_device::{
-    Buffer, Capabilities, Device, DeviceError, Fills, Function, Launch, RankTimes, Timing,
+    Buffer, Capabilities, Device, Fills, Function, Launch, RankTimes, Result, Timing,
 };
 use fizeau_domain::{
     case::KernelName,
@@ -39,30 +39,27 @@ impl Device for SynchronisedDevice<'_> {
     fn kernels(&self, operation: Operation) -> Vec<KernelName> {
         self.device.kernels(operation)
     }
-    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, size: Bytes) -> Result<Buffer> {
         self.peers.works();
         self.device.allocate(size)
     }
-    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<()> {
         self.peers.works();
         self.device.write(buffer, offset, bytes)
     }
-    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<()> {
         self.peers.works();
         self.device.read(buffer, offset, bytes)
     }
-    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function> {
         self.peers.works();
         self.device.load(operation, kernel)
     }
-    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         self.peers.works();
         self.device.launch(launch)
     }
-    fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Timing, DeviceError> {
+    fn timed(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Timing> {
         self.peers.barrier()?;
         let timed = self.device.timed(work);
         self.peers.completed();
@@ -78,16 +75,16 @@ impl Device for SynchronisedDevice<'_> {
         self.own.borrow_mut().push(timing.time.0);
         Ok(Timing { time: Seconds(slowest), ..timing })
     }
-    fn evict_cache(&self) -> Result<(), DeviceError> {
+    fn evict_cache(&self) -> Result<()> {
         self.device.evict_cache()
     }
     fn set_deadline(&self, deadline: Seconds) {
         self.device.set_deadline(deadline);
     }
-    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
+    fn takes(&self, function: &Function, params: &Params) -> Result<()> {
         self.device.takes(function, params)
     }
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+    fn observe_clock(&self) -> Result<Option<Megahertz>> {
         self.device.observe_clock()
     }
     fn fastest_clock(&self, units: u32) -> Option<Megahertz> {
@@ -117,13 +114,7 @@ impl Device for SynchronisedDevice<'_> {
 }
 
 impl Fills for SynchronisedDevice<'_> {
-    fn fill(
-        &self,
-        buffer: &Buffer,
-        offset: Bytes,
-        pattern: &[u64],
-        words: u64,
-    ) -> Result<(), DeviceError> {
+    fn fill(&self, buffer: &Buffer, offset: Bytes, pattern: &[u64], words: u64) -> Result<()> {
         self.peers.works();
         self.device.fill(buffer, offset, pattern, words)
     }
@@ -133,14 +124,14 @@ impl Fills for SynchronisedDevice<'_> {
         offset: Bytes,
         pattern: &[u64],
         words: u64,
-    ) -> Result<Option<u64>, DeviceError> {
+    ) -> Result<Option<u64>> {
         self.peers.works();
         self.device.differing(buffer, offset, pattern, words)
     }
 }
 
 impl RankTimes for SynchronisedDevice<'_> {
-    fn rank_times(&self, last: usize) -> Result<Vec<Seconds>, DeviceError> {
+    fn rank_times(&self, last: usize) -> Result<Vec<Seconds>> {
         let own = self.own.take();
         let own = &own[own.len().saturating_sub(last)..];
         let median = if own.is_empty() { 0.0 } else { quantile::median(own) };

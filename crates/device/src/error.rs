@@ -6,6 +6,9 @@ use fizeau_domain::{
     units::{Bytes, Seconds},
 };
 
+/// What a device gives, or what went wrong with it.
+pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
+
 /// What can go wrong with a device.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DeviceError {

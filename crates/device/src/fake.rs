@@ -6,7 +6,8 @@
 //! says `fake`.
 
 use super::{
-    Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports, Timing,
+    Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,
+    Result, Timing,
 };
 use fizeau_domain::{
     case::{KernelName, StreamOperation},
@@ -167,11 +168,11 @@ impl Backend for Fake {
         "fake"
     }
 
-    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+    fn devices(&self) -> Result<Vec<Properties>> {
         Ok(vec![properties()])
     }
 
-    fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>> {
         Ok(Box::new(self.device()))
     }
 }
@@ -252,7 +253,7 @@ impl FakeDevice {
         self.script.fault == Some(fault)
     }
 
-    fn present(&self) -> Result<(), DeviceError> {
+    fn present(&self) -> Result<()> {
         if self.lost.get() {
             return Err(DeviceError::Lost("the fake device fell off its fake bus".into()));
         }
@@ -278,7 +279,7 @@ impl FakeDevice {
     }
 
     /// The faults that end a launch.
-    fn refuse(&self, launch: u64) -> Result<(), DeviceError> {
+    fn refuse(&self, launch: u64) -> Result<()> {
         match self.script.fault {
             Some(Fault::LaunchError) => Err(DeviceError::Launch {
                 kernel: "fake".into(),
@@ -311,7 +312,7 @@ impl Device for FakeDevice {
         }
     }
 
-    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, size: Bytes) -> Result<Buffer> {
         self.present()?;
         let mut memory = self.memory.borrow_mut();
         let used: u64 = memory.values().map(|buffer| buffer.len() as u64).sum();
@@ -327,21 +328,21 @@ impl Device for FakeDevice {
         Ok(Buffer { address, size, owner })
     }
 
-    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<()> {
         self.present()?;
         let mut memory = self.memory.borrow_mut();
         region(&mut memory, buffer.address + offset.0, bytes.len())?.copy_from_slice(bytes);
         Ok(())
     }
 
-    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<()> {
         self.present()?;
         let mut memory = self.memory.borrow_mut();
         bytes.copy_from_slice(region(&mut memory, buffer.address + offset.0, bytes.len())?);
         Ok(())
     }
 
-    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function> {
         self.present()?;
         match operation {
             Operation::Stream(stream) if kernel.0 == "fake" => {
@@ -354,7 +355,7 @@ impl Device for FakeDevice {
         }
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         self.present()?;
         let params: &StreamParams = (&launch.params).try_into()?;
         let &operation: &StreamOperation = launch
@@ -376,10 +377,7 @@ impl Device for FakeDevice {
         Ok(())
     }
 
-    fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Timing, DeviceError> {
+    fn timed(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Timing> {
         self.present()?;
         self.time.set(Seconds(0.0));
         work()?;
@@ -388,17 +386,17 @@ impl Device for FakeDevice {
         Ok(Timing { time: self.time.get(), clock: Some(clock), throttled, host_was_late: false })
     }
 
-    fn evict_cache(&self) -> Result<(), DeviceError> {
+    fn evict_cache(&self) -> Result<()> {
         self.evictions.set(self.evictions.get() + 1);
         self.present()
     }
 
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+    fn observe_clock(&self) -> Result<Option<Megahertz>> {
         self.present()?;
         Ok(Some(if self.has(Fault::Throttling) { CLOCK_THROTTLED } else { CLOCK }))
     }
 
-    fn takes(&self, _: &Function, _: &Params) -> Result<(), DeviceError> {
+    fn takes(&self, _: &Function, _: &Params) -> Result<()> {
         Ok(())
     }
 
@@ -432,14 +430,14 @@ impl Reports for FakeDevice {
 
     fn describe(&self, _: &mut Environment) {}
 
-    fn available(&self, _units: u32) -> Result<Option<f64>, DeviceError> {
+    fn available(&self, _units: u32) -> Result<Option<f64>> {
         self.present()?;
         Ok(Some(if self.has(Fault::Disturbance) { 0.5 } else { 1.0 }))
     }
 }
 
 /// The bytes at an address.
-fn region(memory: &mut Memory, address: u64, length: usize) -> Result<&mut [u8], DeviceError> {
+fn region(memory: &mut Memory, address: u64, length: usize) -> Result<&mut [u8]> {
     let wild = || DeviceError::Driver(format!("{length} bytes at {address:#x} are nobody's"));
     let (start, buffer) = memory.range_mut(..=address).next_back().ok_or_else(wild)?;
     let from = (address - start) as usize;
@@ -447,12 +445,12 @@ fn region(memory: &mut Memory, address: u64, length: usize) -> Result<&mut [u8],
     buffer.get_mut(from..end).ok_or_else(wild)
 }
 
-fn load_f64(memory: &mut Memory, address: u64, count: u64) -> Result<Vec<f64>, DeviceError> {
+fn load_f64(memory: &mut Memory, address: u64, count: u64) -> Result<Vec<f64>> {
     let bytes = region(memory, address, count as usize * 8)?;
     Ok(bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect())
 }
 
-fn store_f64(memory: &mut Memory, address: u64, values: &[f64]) -> Result<(), DeviceError> {
+fn store_f64(memory: &mut Memory, address: u64, values: &[f64]) -> Result<()> {
     region(memory, address, values.len() * 8)?.copy_from_slice(bytemuck::cast_slice(values));
     Ok(())
 }
@@ -464,7 +462,7 @@ fn stream(
     params: &StreamParams,
     blocks: u32,
     wrong: bool,
-) -> Result<(), DeviceError> {
+) -> Result<()> {
     use StreamOperation::{Add, Copy, Dot, Read, Scale, Triad, Write};
     let length = params.length;
     let scale = params.scale;

@@ -1,6 +1,6 @@
 //! What `doctor` finds of a driver, a library or a device.
 
-use super::DeviceError;
+use super::{DeviceError, Result};
 use serde::Serialize;
 
 /// How good or bad a [`Finding`] is.
@@ -36,8 +36,27 @@ impl Finding {
         Finding { state: State::Ok, what: what.into(), found: found.into(), remedy: String::new() }
     }
 
+    /// What was found, or why it could not be opened.
+    pub fn of(what: &str, found: Result<String>, otherwise: State) -> Finding {
+        match found {
+            Ok(found) => Finding::ok(what, found),
+            Err(error) => Finding::of_error(what, &error, otherwise),
+        }
+    }
+
+    /// Errors of a GPU's memory, of this kind, that ECC could not correct; `reset` is the command
+    /// that resets the GPU.
+    pub(crate) fn of_errors(what: &str, errors: u64, kind: &str, reset: &str) -> Finding {
+        let found = format!("{errors} uncorrectable {kind} errors since the driver was loaded");
+        if errors == 0 {
+            return Finding::ok(what, found);
+        }
+        let remedy = format!("drain the node and reset the GPU: {reset}");
+        Finding { state: State::Fail, what: what.into(), found, remedy }
+    }
+
     /// Why something could not be opened: absent where it is not installed, else as bad as is said.
-    pub fn of_error(what: &str, error: &DeviceError, otherwise: State) -> Finding {
+    fn of_error(what: &str, error: &DeviceError, otherwise: State) -> Finding {
         let (state, found, remedy) = match error {
             DeviceError::Missing { what, remedy } => {
                 (State::Absent, format!("{what} not found"), remedy.clone())

@@ -29,7 +29,7 @@ pub mod pci;
 mod skipped;
 pub mod user;
 
-pub use error::DeviceError;
+pub use error::{DeviceError, Result};
 pub use finding::{Finding, State};
 
 use fizeau_domain::{
@@ -57,10 +57,10 @@ pub trait Backend: Sync {
     ///
     /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where one
     /// is and shows no device; whatever else means that the driver does not work.
-    fn devices(&self) -> Result<Vec<Properties>, DeviceError>;
+    fn devices(&self) -> Result<Vec<Properties>>;
 
     /// Opens one.
-    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError>;
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>>;
 
     /// What `doctor` says of its libraries and devices.
     fn findings(&self) -> Vec<Finding> {
@@ -84,7 +84,7 @@ pub trait Backend: Sync {
     /// # Errors
     ///
     /// Where the device is not there, or this program sets no limits of such devices.
-    fn limits(&self, _ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+    fn limits(&self, _ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>> {
         let what = "limits of power and clock that can be set".into();
         Err(DeviceError::NotOffered { library: self.name().into(), what })
     }
@@ -122,38 +122,35 @@ pub trait Device {
     fn kernels(&self, operation: Operation) -> Vec<KernelName>;
 
     /// Makes a kernel of an operation ready to launch.
-    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError>;
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function>;
 
     /// Whether a kernel takes such parameters, addresses aside: an error where it does not.
-    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError>;
+    fn takes(&self, function: &Function, params: &Params) -> Result<()>;
 
     /// Memory of the device, 64-byte aligned at least, zeroed.
-    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError>;
+    fn allocate(&self, size: Bytes) -> Result<Buffer>;
 
     /// Copies bytes into a buffer, at an offset.
-    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError>;
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<()>;
 
     /// Copies bytes out of a buffer, from an offset.
-    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError>;
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<()>;
 
     /// Enqueues a kernel `repeat` times, back to back.
-    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
+    fn launch(&self, launch: &Launch<'_>) -> Result<()>;
 
     /// Runs `work` (which enqueues) and waits for its end; the time is the device's own where it
     /// has events, else the host's around it.
-    fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Timing, DeviceError>;
+    fn timed(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Timing>;
 
     /// Displaces the contents of all caches.
-    fn evict_cache(&self) -> Result<(), DeviceError>;
+    fn evict_cache(&self) -> Result<()>;
 
     /// The longest that whoever waits for it is to wait, from now on.
     fn set_deadline(&self, deadline: Seconds);
 
     /// Observes the clock now, by counting cycles against time on a unit that works.
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError>;
+    fn observe_clock(&self) -> Result<Option<Megahertz>>;
 
     /// The fastest clock that [`Device::observe_clock`] has shown so far while `units` units
     /// worked; `None` where it is not kept.
@@ -204,7 +201,7 @@ pub trait TakesKernels {
 /// A device that reaches memory which is not its own.
 pub trait RemoteMemory {
     /// Memory of the host or of another device, for kernels or copies.
-    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError>;
+    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer>;
 
     /// The NUMA nodes of the host that memory can be bound to by this process, by number; none
     /// where the kernel lists none.
@@ -217,13 +214,7 @@ pub trait RemoteMemory {
 /// A device that fills and compares its memory by kernels, which is far faster than by copies.
 pub trait Fills {
     /// Fills `words` words of 8 bytes from an offset with a pattern that repeats.
-    fn fill(
-        &self,
-        buffer: &Buffer,
-        offset: Bytes,
-        pattern: &[u64],
-        words: u64,
-    ) -> Result<(), DeviceError>;
+    fn fill(&self, buffer: &Buffer, offset: Bytes, pattern: &[u64], words: u64) -> Result<()>;
 
     /// How many of those words differ from the pattern; `None` where it cannot tell of this buffer.
     fn differing(
@@ -232,22 +223,16 @@ pub trait Fills {
         offset: Bytes,
         pattern: &[u64],
         words: u64,
-    ) -> Result<Option<u64>, DeviceError>;
+    ) -> Result<Option<u64>>;
 }
 
 /// A device on whose stream other libraries can enqueue, in its context.
 pub trait ForeignStream {
     /// Enqueues what the closure gives to the stream.
-    fn enqueue_foreign(
-        &self,
-        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError>;
+    fn enqueue_foreign(&self, enqueue: &mut dyn FnMut(Stream) -> Result<()>) -> Result<()>;
 
     /// Captures what the closure gives to the stream, instead of doing it.
-    fn capture(
-        &self,
-        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<Replay, DeviceError>;
+    fn capture(&self, enqueue: &mut dyn FnMut(Stream) -> Result<()>) -> Result<Replay>;
 
     /// What another thread may ask of it while work is in flight; `None` where that cannot be had.
     fn pulse(&self) -> Option<Pulse>;
@@ -271,13 +256,13 @@ pub trait Reports {
     /// The share of these units' arithmetic that is theirs to use now, of the most that was ever
     /// seen: 0.5 where two of them share a core, or where another process takes half of its time.
     /// `None` where the device cannot tell.
-    fn available(&self, units: u32) -> Result<Option<f64>, DeviceError>;
+    fn available(&self, units: u32) -> Result<Option<f64>>;
 }
 
 /// A device whose timed regions are those of all ranks together.
 pub trait RankTimes {
     /// The median time of each rank's own last `last` timed regions, by rank.
-    fn rank_times(&self, last: usize) -> Result<Vec<Seconds>, DeviceError>;
+    fn rank_times(&self, last: usize) -> Result<Vec<Seconds>>;
 }
 
 /// A device whose threads can be ranks of one process.
@@ -288,11 +273,7 @@ pub trait Threads {
     /// # Errors
     ///
     /// Where the system does not start as many.
-    fn run_together(
-        &self,
-        count: u32,
-        work: &(dyn Fn(u32, &dyn Fn()) + Sync),
-    ) -> Result<(), DeviceError>;
+    fn run_together(&self, count: u32, work: &(dyn Fn(u32, &dyn Fn()) + Sync)) -> Result<()>;
 }
 
 impl dyn Device + '_ {
@@ -301,7 +282,7 @@ impl dyn Device + '_ {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where the device has none.
-    pub fn foreign_stream(&self, library: &str) -> Result<&dyn ForeignStream, DeviceError> {
+    pub fn foreign_stream(&self, library: &str) -> Result<&dyn ForeignStream> {
         self.capabilities().foreign_stream.ok_or_else(|| DeviceError::Unsupported {
             kernel: library.into(),
             needs: "a stream that other libraries enqueue on".into(),
@@ -313,7 +294,7 @@ impl dyn Device + '_ {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where the device reaches none.
-    pub fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
+    pub fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer> {
         let Some(remote) = self.capabilities().remote_memory else {
             let needs = format!("memory of {place}");
             return Err(DeviceError::Unsupported { kernel: "copy".into(), needs });
@@ -336,13 +317,7 @@ impl dyn Device + '_ {
     /// # Errors
     ///
     /// What the device refuses.
-    pub fn fill(
-        &self,
-        buffer: &Buffer,
-        offset: Bytes,
-        pattern: &[u64],
-        words: u64,
-    ) -> Result<(), DeviceError> {
+    pub fn fill(&self, buffer: &Buffer, offset: Bytes, pattern: &[u64], words: u64) -> Result<()> {
         match self.capabilities().fills {
             Some(fills) => fills.fill(buffer, offset, pattern, words),
             None => fill_by_writes(self, buffer, offset, pattern, words),
@@ -360,7 +335,7 @@ impl dyn Device + '_ {
         offset: Bytes,
         pattern: &[u64],
         words: u64,
-    ) -> Result<Option<u64>, DeviceError> {
+    ) -> Result<Option<u64>> {
         match self.capabilities().fills {
             Some(fills) => fills.differing(buffer, offset, pattern, words),
             None => Ok(None),
@@ -431,7 +406,7 @@ pub enum Stage {
 pub type Pulse = Arc<dyn Fn() -> Stage + Send + Sync>;
 
 /// Enqueues what was captured, as one.
-pub type Replay = Box<dyn Fn() -> Result<(), DeviceError>>;
+pub type Replay = Box<dyn Fn() -> Result<()>>;
 
 /// Memory that is not a device's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -541,7 +516,7 @@ fn fill_by_writes(
     offset: Bytes,
     pattern: &[u64],
     words: u64,
-) -> Result<(), DeviceError> {
+) -> Result<()> {
     let period = pattern.len().max(1) as u64;
     (0..words.div_ceil(period)).try_for_each(|turn| {
         let count = period.min(words - turn * period) as usize;
@@ -551,7 +526,7 @@ fn fill_by_writes(
 }
 
 /// An error where bytes from an offset reach beyond a buffer's end.
-fn within(buffer: &Buffer, offset: Bytes, length: usize) -> Result<(), DeviceError> {
+fn within(buffer: &Buffer, offset: Bytes, length: usize) -> Result<()> {
     let end = offset.0.checked_add(length as u64);
     if end.is_none_or(|end| end > buffer.size.0) {
         return Err(DeviceError::Driver(format!(

@@ -9,7 +9,7 @@
 
 #![expect(unsafe_code, reason = "libraries are opened and their functions called by pointer")]
 
-use super::{DeviceError, chain};
+use super::{DeviceError, Result, chain};
 use fizeau_record::file;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::{
@@ -67,7 +67,7 @@ impl Opened {
 ///
 /// [`DeviceError::Missing`] where it is nowhere; [`DeviceError::Broken`] with the loader's words
 /// where it is there and the loader refuses it.
-pub fn open(wanted: &Wanted) -> Result<Opened, DeviceError> {
+pub fn open(wanted: &Wanted) -> Result<Opened> {
     let mut refused: Option<(PathBuf, String)> = None;
     for path in candidates(wanted) {
         if path.is_absolute() && !path.exists() {

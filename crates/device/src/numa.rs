@@ -5,7 +5,7 @@
 //! refuses it) allow that.
 
 use super::{
-    Buffer, DeviceError,
+    Buffer, DeviceError, Result,
     host::{
         affinity::{self, CpuMask},
         cpus::cpu_list,
@@ -116,7 +116,7 @@ pub fn allocated_near<T>(node: Option<u32>, allocate: impl Fn() -> T) -> T {
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`] where this process may not run on the node's CPUs.
-pub fn allocated_on<T>(node: u32, allocate: impl FnOnce() -> T) -> Result<T, DeviceError> {
+pub fn allocated_on<T>(node: u32, allocate: impl FnOnce() -> T) -> Result<T> {
     let before = affinity::allowed().ok();
     let moved = cpus_of(node).is_some_and(|mask| affinity::keep_to(&mask).is_ok());
     let Some(before) = before.filter(|_| moved) else {
@@ -135,7 +135,7 @@ pub fn allocated_on<T>(node: u32, allocate: impl FnOnce() -> T) -> Result<T, Dev
 ///
 /// # Errors
 /// [`DeviceError::Driver`] with the nodes where it is.
-pub fn prove(node: u32, buffer: &Buffer) -> Result<(), DeviceError> {
+pub fn prove(node: u32, buffer: &Buffer) -> Result<()> {
     let Some(maps) = text(MAPS) else { return Ok(()) };
     match elsewhere(&maps, buffer.address, buffer.size, node) {
         None => Ok(()),

@@ -191,10 +191,8 @@ mod planted {
     constants! {
         /// A wrong number, and a right one.
         Numbers = c_int {
-            /// It is 600.
-            hipErrorNotReady = 601,
-            /// As it is.
-            hipMemcpyDefault = 4,
+            hipErrorNotReady = 601: "It is 600.",
+            hipMemcpyDefault = 4: "As it is.",
         }
     }
 

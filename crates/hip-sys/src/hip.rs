@@ -11,198 +11,127 @@ codes! {
     /// What HIP's functions return. An integer, because a newer library may return codes that are
     /// not listed here.
     hipError_t, error_name:
-    /// Success.
-    hipSuccess = 0,
-    /// An argument is out of its range.
-    hipErrorInvalidValue = 1,
-    /// Not enough memory.
-    hipErrorOutOfMemory = 2,
-    /// HIP could not be initialised.
-    hipErrorNotInitialized = 3,
-    /// The driver is shutting down.
-    hipErrorDeinitialized = 4,
-    /// The launch's grid, block or shared memory is more than the device has.
-    hipErrorInvalidConfiguration = 9,
-    /// The symbol's name or address is not known.
-    hipErrorInvalidSymbol = 13,
-    /// The pointer is not of device memory.
-    hipErrorInvalidDevicePointer = 17,
-    /// The copy's direction is not valid.
-    hipErrorInvalidMemcpyDirection = 21,
-    /// The kernel's driver is older than the library needs.
-    hipErrorInsufficientDriver = 35,
-    /// A launch before this one failed.
-    hipErrorPriorLaunchFailure = 53,
-    /// The device has no function of this name.
-    hipErrorInvalidDeviceFunction = 98,
-    /// There is no device.
-    hipErrorNoDevice = 100,
-    /// There is no device of this number.
-    hipErrorInvalidDevice = 101,
-    /// The image is no code object.
-    hipErrorInvalidImage = 200,
-    /// There is no current context, or it is not valid.
-    hipErrorInvalidContext = 201,
-    /// The image has no code for this device.
-    hipErrorNoBinaryForGpu = 209,
-    /// The memory's ECC found an error that it could not correct.
-    hipErrorECCNotCorrectable = 214,
-    /// These two devices cannot reach each other's memory.
-    hipErrorPeerAccessUnsupported = 217,
-    /// The kernel's file is not valid.
-    hipErrorInvalidKernelFile = 218,
-    /// The source is not valid.
-    hipErrorInvalidSource = 300,
-    /// A file was not found.
-    hipErrorFileNotFound = 301,
-    /// A shared object lacks a symbol.
-    hipErrorSharedObjectSymbolNotFound = 302,
-    /// A shared object could not be initialised.
-    hipErrorSharedObjectInitFailed = 303,
-    /// A call of the operating system failed.
-    hipErrorOperatingSystem = 304,
-    /// A handle is not valid.
-    hipErrorInvalidHandle = 400,
-    /// The object is not in a state for this call.
-    hipErrorIllegalState = 401,
-    /// A name was not found, such as a kernel's in its module.
-    hipErrorNotFound = 500,
-    /// The work is not done yet. Not a failure.
-    hipErrorNotReady = 600,
-    /// A kernel used an address that is not its own.
-    hipErrorIllegalAddress = 700,
-    /// The launch needs more registers or memory than the device has.
-    hipErrorLaunchOutOfResources = 701,
-    /// A kernel ran for longer than it may.
-    hipErrorLaunchTimeOut = 702,
-    /// The current device reaches that device's memory already.
-    hipErrorPeerAccessAlreadyEnabled = 704,
-    /// The current device does not reach that device's memory.
-    hipErrorPeerAccessNotEnabled = 705,
-    /// The process has begun to use the device: it is too late for this setting.
-    hipErrorSetOnActiveProcess = 708,
-    /// The context was destroyed.
-    hipErrorContextIsDestroyed = 709,
-    /// An assertion in a kernel failed.
-    hipErrorAssert = 710,
-    /// The host memory is registered already.
-    hipErrorHostMemoryAlreadyRegistered = 712,
-    /// The host memory is not registered.
-    hipErrorHostMemoryNotRegistered = 713,
-    /// A kernel failed while it ran.
-    hipErrorLaunchFailure = 719,
-    /// A cooperative launch has more blocks than the device holds at once.
-    hipErrorCooperativeLaunchTooLarge = 720,
-    /// The device or the library does not support this.
-    hipErrorNotSupported = 801,
-    /// The call is not permitted while a stream is captured.
-    hipErrorStreamCaptureUnsupported = 900,
-    /// An earlier error has ended the capture.
-    hipErrorStreamCaptureInvalidated = 901,
-    /// The call would join two captures.
-    hipErrorStreamCaptureMerge = 902,
-    /// The stream does not belong to the capture that is ended.
-    hipErrorStreamCaptureUnmatched = 903,
-    /// Streams of the capture were not joined to the first one.
-    hipErrorStreamCaptureUnjoined = 904,
-    /// The capture depends on work outside of it.
-    hipErrorStreamCaptureIsolation = 905,
-    /// The call would wait for the default stream, which cannot be captured.
-    hipErrorStreamCaptureImplicit = 906,
-    /// The event was recorded in a capture.
-    hipErrorCapturedEvent = 907,
-    /// The capture was begun by another thread.
-    hipErrorStreamCaptureWrongThread = 908,
-    /// An executable graph could not be updated.
-    hipErrorGraphExecUpdateFailure = 910,
-    /// No better code is known.
-    hipErrorUnknown = 999,
-    /// The memory functions of the runtime under HIP failed.
-    hipErrorRuntimeMemory = 1052,
-    /// Another function of the runtime under HIP failed.
-    hipErrorRuntimeOther = 1053,
+    hipSuccess = 0: "Success.",
+    hipErrorInvalidValue = 1: "An argument is out of its range.",
+    hipErrorOutOfMemory = 2: "Not enough memory.",
+    hipErrorNotInitialized = 3: "HIP could not be initialised.",
+    hipErrorDeinitialized = 4: "The driver is shutting down.",
+    hipErrorInvalidConfiguration = 9:
+        "The launch's grid, block or shared memory is more than the device has.",
+    hipErrorInvalidSymbol = 13: "The symbol's name or address is not known.",
+    hipErrorInvalidDevicePointer = 17: "The pointer is not of device memory.",
+    hipErrorInvalidMemcpyDirection = 21: "The copy's direction is not valid.",
+    hipErrorInsufficientDriver = 35: "The kernel's driver is older than the library needs.",
+    hipErrorPriorLaunchFailure = 53: "A launch before this one failed.",
+    hipErrorInvalidDeviceFunction = 98: "The device has no function of this name.",
+    hipErrorNoDevice = 100: "There is no device.",
+    hipErrorInvalidDevice = 101: "There is no device of this number.",
+    hipErrorInvalidImage = 200: "The image is no code object.",
+    hipErrorInvalidContext = 201: "There is no current context, or it is not valid.",
+    hipErrorNoBinaryForGpu = 209: "The image has no code for this device.",
+    hipErrorECCNotCorrectable = 214: "The memory's ECC found an error that it could not correct.",
+    hipErrorPeerAccessUnsupported = 217: "These two devices cannot reach each other's memory.",
+    hipErrorInvalidKernelFile = 218: "The kernel's file is not valid.",
+    hipErrorInvalidSource = 300: "The source is not valid.",
+    hipErrorFileNotFound = 301: "A file was not found.",
+    hipErrorSharedObjectSymbolNotFound = 302: "A shared object lacks a symbol.",
+    hipErrorSharedObjectInitFailed = 303: "A shared object could not be initialised.",
+    hipErrorOperatingSystem = 304: "A call of the operating system failed.",
+    hipErrorInvalidHandle = 400: "A handle is not valid.",
+    hipErrorIllegalState = 401: "The object is not in a state for this call.",
+    hipErrorNotFound = 500: "A name was not found, such as a kernel's in its module.",
+    hipErrorNotReady = 600: "The work is not done yet. Not a failure.",
+    hipErrorIllegalAddress = 700: "A kernel used an address that is not its own.",
+    hipErrorLaunchOutOfResources = 701:
+        "The launch needs more registers or memory than the device has.",
+    hipErrorLaunchTimeOut = 702: "A kernel ran for longer than it may.",
+    hipErrorPeerAccessAlreadyEnabled = 704:
+        "The current device reaches that device's memory already.",
+    hipErrorPeerAccessNotEnabled = 705: "The current device does not reach that device's memory.",
+    hipErrorSetOnActiveProcess = 708:
+        "The process has begun to use the device: it is too late for this setting.",
+    hipErrorContextIsDestroyed = 709: "The context was destroyed.",
+    hipErrorAssert = 710: "An assertion in a kernel failed.",
+    hipErrorHostMemoryAlreadyRegistered = 712: "The host memory is registered already.",
+    hipErrorHostMemoryNotRegistered = 713: "The host memory is not registered.",
+    hipErrorLaunchFailure = 719: "A kernel failed while it ran.",
+    hipErrorCooperativeLaunchTooLarge = 720:
+        "A cooperative launch has more blocks than the device holds at once.",
+    hipErrorNotSupported = 801: "The device or the library does not support this.",
+    hipErrorStreamCaptureUnsupported = 900: "The call is not permitted while a stream is captured.",
+    hipErrorStreamCaptureInvalidated = 901: "An earlier error has ended the capture.",
+    hipErrorStreamCaptureMerge = 902: "The call would join two captures.",
+    hipErrorStreamCaptureUnmatched = 903:
+        "The stream does not belong to the capture that is ended.",
+    hipErrorStreamCaptureUnjoined = 904: "Streams of the capture were not joined to the first one.",
+    hipErrorStreamCaptureIsolation = 905: "The capture depends on work outside of it.",
+    hipErrorStreamCaptureImplicit = 906:
+        "The call would wait for the default stream, which cannot be captured.",
+    hipErrorCapturedEvent = 907: "The event was recorded in a capture.",
+    hipErrorStreamCaptureWrongThread = 908: "The capture was begun by another thread.",
+    hipErrorGraphExecUpdateFailure = 910: "An executable graph could not be updated.",
+    hipErrorUnknown = 999: "No better code is known.",
+    hipErrorRuntimeMemory = 1052: "The memory functions of the runtime under HIP failed.",
+    hipErrorRuntimeOther = 1053: "Another function of the runtime under HIP failed.",
 }
 
 constants! {
     /// Attributes of a device for `hipDeviceGetAttribute`; only those that users of this crate need.
     hipDeviceAttribute_t = c_int {
-        /// Highest clock of the compute units, in kHz.
-        hipDeviceAttributeClockRate = 5,
-        /// Size of the L2 cache of one die, in bytes.
-        hipDeviceAttributeL2CacheSize = 19,
-        /// Width of the memory bus, in bits.
-        hipDeviceAttributeMemoryBusWidth = 59,
-        /// Highest clock of the memory, in kHz.
-        hipDeviceAttributeMemoryClockRate = 60,
-        /// Compute units; on RDNA, pairs of them.
-        hipDeviceAttributeMultiprocessorCount = 63,
-        /// Lanes of a wavefront.
-        hipDeviceAttributeWarpSize = 87,
-        /// Rate of the timer that `wall_clock64` reads in kernels, in kHz. Since HIP 5.3.
-        hipDeviceAttributeWallClockRate = 10_017,
+        hipDeviceAttributeClockRate = 5: "Highest clock of the compute units, in kHz.",
+        hipDeviceAttributeL2CacheSize = 19: "Size of the L2 cache of one die, in bytes.",
+        hipDeviceAttributeMemoryBusWidth = 59: "Width of the memory bus, in bits.",
+        hipDeviceAttributeMemoryClockRate = 60: "Highest clock of the memory, in kHz.",
+        hipDeviceAttributeMultiprocessorCount = 63: "Compute units; on RDNA, pairs of them.",
+        hipDeviceAttributeWarpSize = 87: "Lanes of a wavefront.",
+        hipDeviceAttributeWallClockRate = 10_017:
+            "Rate of the timer that `wall_clock64` reads in kernels, in kHz. Since HIP 5.3.",
     }
 
     /// Direction of a copy.
     hipMemcpyKind = c_int {
-        /// From host to host.
-        hipMemcpyHostToHost = 0,
-        /// From host to device.
-        hipMemcpyHostToDevice = 1,
-        /// From device to host.
-        hipMemcpyDeviceToHost = 2,
-        /// From device to device.
-        hipMemcpyDeviceToDevice = 3,
-        /// The library finds the direction from the addresses.
-        hipMemcpyDefault = 4,
+        hipMemcpyHostToHost = 0: "From host to host.",
+        hipMemcpyHostToDevice = 1: "From host to device.",
+        hipMemcpyDeviceToHost = 2: "From device to host.",
+        hipMemcpyDeviceToDevice = 3: "From device to device.",
+        hipMemcpyDefault = 4: "The library finds the direction from the addresses.",
     }
 
     /// Which calls a capture of a stream forbids meanwhile.
     hipStreamCaptureMode = c_int {
-        /// Unsafe calls of every thread.
-        hipStreamCaptureModeGlobal = 0,
-        /// Unsafe calls of the thread that captures.
-        hipStreamCaptureModeThreadLocal = 1,
-        /// None.
-        hipStreamCaptureModeRelaxed = 2,
+        hipStreamCaptureModeGlobal = 0: "Unsafe calls of every thread.",
+        hipStreamCaptureModeThreadLocal = 1: "Unsafe calls of the thread that captures.",
+        hipStreamCaptureModeRelaxed = 2: "None.",
     }
 
     /// Flags of `hipStreamCreateWithFlags`. Macros in the header.
     hipStreamFlags = c_uint {
-        /// None.
-        hipStreamDefault = 0,
-        /// The stream does not wait for the default stream, nor that one for it.
-        hipStreamNonBlocking = 1,
+        hipStreamDefault = 0: "None.",
+        hipStreamNonBlocking = 1:
+            "The stream does not wait for the default stream, nor that one for it.",
     }
 
     /// Flags of `hipEventCreateWithFlags`. Macros in the header.
     hipEventFlags = c_uint {
-        /// None.
-        hipEventDefault = 0,
-        /// The event records no time.
-        hipEventDisableTiming = 2,
+        hipEventDefault = 0: "None.",
+        hipEventDisableTiming = 2: "The event records no time.",
     }
 
     /// Flags of `hipHostMalloc`. Macros in the header.
     hipHostMallocFlags = c_uint {
-        /// None.
-        hipHostMallocDefault = 0,
-        /// The memory is pinned for every device.
-        hipHostMallocPortable = 1,
-        /// Devices can address the memory.
-        hipHostMallocMapped = 2,
-        /// A running kernel sees what the host writes.
-        hipHostMallocCoherent = 0x4000_0000,
+        hipHostMallocDefault = 0: "None.",
+        hipHostMallocPortable = 1: "The memory is pinned for every device.",
+        hipHostMallocMapped = 2: "Devices can address the memory.",
+        hipHostMallocCoherent = 0x4000_0000: "A running kernel sees what the host writes.",
     }
 
     /// Marks in the `extra` list of `hipModuleLaunchKernel`, each followed by its value. Macros in
     /// the header, cast to pointers there.
     hipLaunchParam = usize {
-        /// A pointer to the kernel's parameters, packed, comes next.
-        HIP_LAUNCH_PARAM_BUFFER_POINTER = 1,
-        /// A pointer to their size comes next.
-        HIP_LAUNCH_PARAM_BUFFER_SIZE = 2,
-        /// The list ends.
-        HIP_LAUNCH_PARAM_END = 3,
+        HIP_LAUNCH_PARAM_BUFFER_POINTER = 1:
+            "A pointer to the kernel's parameters, packed, comes next.",
+        HIP_LAUNCH_PARAM_BUFFER_SIZE = 2: "A pointer to their size comes next.",
+        HIP_LAUNCH_PARAM_END = 3: "The list ends.",
     }
 }
 

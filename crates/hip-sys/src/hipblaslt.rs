@@ -11,94 +11,62 @@ codes! {
     /// What hipBLASLt's functions return. An integer, because a newer library may return codes that
     /// are not listed here.
     hipblasStatus_t, status_name:
-    /// Success.
-    HIPBLAS_STATUS_SUCCESS = 0,
-    /// The library was not initialised.
-    HIPBLAS_STATUS_NOT_INITIALIZED = 1,
-    /// Not enough memory.
-    HIPBLAS_STATUS_ALLOC_FAILED = 2,
-    /// An argument is out of its range, or a shape has no product.
-    HIPBLAS_STATUS_INVALID_VALUE = 3,
-    /// Memory could not be mapped.
-    HIPBLAS_STATUS_MAPPING_ERROR = 4,
-    /// A kernel failed.
-    HIPBLAS_STATUS_EXECUTION_FAILED = 5,
-    /// The library failed.
-    HIPBLAS_STATUS_INTERNAL_ERROR = 6,
-    /// The library has no product for this.
-    HIPBLAS_STATUS_NOT_SUPPORTED = 7,
-    /// The library has nothing for this device.
-    HIPBLAS_STATUS_ARCH_MISMATCH = 8,
-    /// The library's handle is null.
-    HIPBLAS_STATUS_HANDLE_IS_NULLPTR = 9,
-    /// A number is not of its enumeration.
-    HIPBLAS_STATUS_INVALID_ENUM = 10,
-    /// No better code is known.
-    HIPBLAS_STATUS_UNKNOWN = 11,
+    HIPBLAS_STATUS_SUCCESS = 0: "Success.",
+    HIPBLAS_STATUS_NOT_INITIALIZED = 1: "The library was not initialised.",
+    HIPBLAS_STATUS_ALLOC_FAILED = 2: "Not enough memory.",
+    HIPBLAS_STATUS_INVALID_VALUE = 3: "An argument is out of its range, or a shape has no product.",
+    HIPBLAS_STATUS_MAPPING_ERROR = 4: "Memory could not be mapped.",
+    HIPBLAS_STATUS_EXECUTION_FAILED = 5: "A kernel failed.",
+    HIPBLAS_STATUS_INTERNAL_ERROR = 6: "The library failed.",
+    HIPBLAS_STATUS_NOT_SUPPORTED = 7: "The library has no product for this.",
+    HIPBLAS_STATUS_ARCH_MISMATCH = 8: "The library has nothing for this device.",
+    HIPBLAS_STATUS_HANDLE_IS_NULLPTR = 9: "The library's handle is null.",
+    HIPBLAS_STATUS_INVALID_ENUM = 10: "A number is not of its enumeration.",
+    HIPBLAS_STATUS_UNKNOWN = 11: "No better code is known.",
 }
 
 constants! {
     /// Element types. Those of matrix products.
     hipDataType = c_int {
-        /// IEEE binary32.
-        HIP_R_32F = 0,
-        /// IEEE binary64.
-        HIP_R_64F = 1,
-        /// IEEE binary16.
-        HIP_R_16F = 2,
-        /// 8-bit integer with a sign.
-        HIP_R_8I = 3,
-        /// 32-bit integer with a sign.
-        HIP_R_32I = 10,
-        /// The upper half of a binary32.
-        HIP_R_16BF = 14,
-        /// OCP's 8-bit float with 4 bits of exponent. Since ROCm 6.2.
-        HIP_R_8F_E4M3 = 28,
-        /// OCP's 8-bit float with 5 bits of exponent. Since ROCm 6.2.
-        HIP_R_8F_E5M2 = 29,
-        /// CDNA 3's 8-bit float with 4 bits of exponent: the same bits are half of OCP's value, and
-        /// there is no negative zero.
-        HIP_R_8F_E4M3_FNUZ = 1000,
-        /// CDNA 3's 8-bit float with 5 bits of exponent.
-        HIP_R_8F_E5M2_FNUZ = 1001,
+        HIP_R_32F = 0: "IEEE binary32.",
+        HIP_R_64F = 1: "IEEE binary64.",
+        HIP_R_16F = 2: "IEEE binary16.",
+        HIP_R_8I = 3: "8-bit integer with a sign.",
+        HIP_R_32I = 10: "32-bit integer with a sign.",
+        HIP_R_16BF = 14: "The upper half of a binary32.",
+        HIP_R_8F_E4M3 = 28: "OCP's 8-bit float with 4 bits of exponent. Since ROCm 6.2.",
+        HIP_R_8F_E5M2 = 29: "OCP's 8-bit float with 5 bits of exponent. Since ROCm 6.2.",
+        HIP_R_8F_E4M3_FNUZ = 1000:
+            "CDNA 3's 8-bit float with 4 bits of exponent: the same bits are half of OCP's value, \
+             and there is no negative zero.",
+        HIP_R_8F_E5M2_FNUZ = 1001: "CDNA 3's 8-bit float with 5 bits of exponent.",
     }
 
     /// Which type products are computed and accumulated in.
     hipblasComputeType_t = c_int {
-        /// Binary32.
-        HIPBLAS_COMPUTE_32F = 2,
-        /// Binary32 from operands rounded to tf32.
-        HIPBLAS_COMPUTE_32F_FAST_TF32 = 6,
-        /// Binary64.
-        HIPBLAS_COMPUTE_64F = 7,
-        /// 32-bit integers.
-        HIPBLAS_COMPUTE_32I = 9,
+        HIPBLAS_COMPUTE_32F = 2: "Binary32.",
+        HIPBLAS_COMPUTE_32F_FAST_TF32 = 6: "Binary32 from operands rounded to tf32.",
+        HIPBLAS_COMPUTE_64F = 7: "Binary64.",
+        HIPBLAS_COMPUTE_32I = 9: "32-bit integers.",
     }
 
     /// What becomes of an operand before the product.
     hipblasOperation_t = c_int {
-        /// Nothing.
-        HIPBLAS_OP_N = 111,
-        /// It is transposed.
-        HIPBLAS_OP_T = 112,
+        HIPBLAS_OP_N = 111: "Nothing.",
+        HIPBLAS_OP_T = 112: "It is transposed.",
     }
 
     /// Attributes of a product.
     hipblasLtMatmulDescAttributes_t = c_int {
-        /// [`hipblasOperation_t`] of the first operand.
-        HIPBLASLT_MATMUL_DESC_TRANSA = 0,
-        /// [`hipblasOperation_t`] of the second operand.
-        HIPBLASLT_MATMUL_DESC_TRANSB = 1,
-        /// Address of the first operand's scale.
-        HIPBLASLT_MATMUL_DESC_A_SCALE_POINTER = 5,
-        /// Address of the second operand's scale.
-        HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER = 6,
+        HIPBLASLT_MATMUL_DESC_TRANSA = 0: "[`hipblasOperation_t`] of the first operand.",
+        HIPBLASLT_MATMUL_DESC_TRANSB = 1: "[`hipblasOperation_t`] of the second operand.",
+        HIPBLASLT_MATMUL_DESC_A_SCALE_POINTER = 5: "Address of the first operand's scale.",
+        HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER = 6: "Address of the second operand's scale.",
     }
 
     /// Attributes of the search for an algorithm.
     hipblasLtMatmulPreferenceAttributes_t = c_int {
-        /// Largest workspace, in bytes: a `u64`.
-        HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
+        HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1: "Largest workspace, in bytes: a `u64`.",
     }
 }
 

@@ -7,30 +7,20 @@ codes! {
     /// What hipRTC's functions return. An integer, because a newer library may return codes that
     /// are not listed here.
     hiprtcResult, result_name:
-    /// Success.
-    HIPRTC_SUCCESS = 0,
-    /// Not enough memory.
-    HIPRTC_ERROR_OUT_OF_MEMORY = 1,
-    /// The program could not be made.
-    HIPRTC_ERROR_PROGRAM_CREATION_FAILURE = 2,
-    /// An argument is not valid.
-    HIPRTC_ERROR_INVALID_INPUT = 3,
-    /// The program's handle is not valid.
-    HIPRTC_ERROR_INVALID_PROGRAM = 4,
-    /// An option is not valid.
-    HIPRTC_ERROR_INVALID_OPTION = 5,
-    /// The text does not compile: the log says why.
-    HIPRTC_ERROR_COMPILATION = 6,
-    /// A built-in operation failed.
-    HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE = 7,
-    /// A name was added after the compilation.
-    HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION = 8,
-    /// A lowered name was asked for before the compilation.
-    HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION = 9,
-    /// A name expression is not valid.
-    HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10,
-    /// The library failed.
-    HIPRTC_ERROR_INTERNAL_ERROR = 11,
+    HIPRTC_SUCCESS = 0: "Success.",
+    HIPRTC_ERROR_OUT_OF_MEMORY = 1: "Not enough memory.",
+    HIPRTC_ERROR_PROGRAM_CREATION_FAILURE = 2: "The program could not be made.",
+    HIPRTC_ERROR_INVALID_INPUT = 3: "An argument is not valid.",
+    HIPRTC_ERROR_INVALID_PROGRAM = 4: "The program's handle is not valid.",
+    HIPRTC_ERROR_INVALID_OPTION = 5: "An option is not valid.",
+    HIPRTC_ERROR_COMPILATION = 6: "The text does not compile: the log says why.",
+    HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE = 7: "A built-in operation failed.",
+    HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION = 8:
+        "A name was added after the compilation.",
+    HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION = 9:
+        "A lowered name was asked for before the compilation.",
+    HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10: "A name expression is not valid.",
+    HIPRTC_ERROR_INTERNAL_ERROR = 11: "The library failed.",
 }
 
 handles! {

@@ -219,13 +219,13 @@ macro_rules! constants {
     ($(
         $(#[$meta:meta])*
         $type:ident = $integer:ty {
-            $( $(#[$doc:meta])* $name:ident = $value:expr, )*
+            $( $name:ident = $value:literal: $doc:literal, )*
         }
     )*) => {
         $(
             $(#[$meta])*
             pub type $type = $integer;
-            $( $(#[$doc])* pub const $name: $type = $value; )*
+            $( #[doc = $doc] pub const $name: $type = $value; )*
         )*
 
         #[cfg(test)]
@@ -240,11 +240,11 @@ macro_rules! codes {
     (
         $(#[$meta:meta])*
         $type:ident, $name_of:ident:
-        $( $(#[$doc:meta])* $name:ident = $value:expr, )*
+        $( $name:ident = $value:literal: $doc:literal, )*
     ) => {
         $(#[$meta])*
         pub type $type = std::ffi::c_int;
-        $( $(#[$doc])* pub const $name: $type = $value; )*
+        $( #[doc = $doc] pub const $name: $type = $value; )*
 
         #[doc = concat!("Name of a `", stringify!($type), "`; `None` for an unknown one.")]
         pub fn $name_of(code: $type) -> Option<&'static str> {

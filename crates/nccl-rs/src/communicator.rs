@@ -200,12 +200,12 @@ impl Communicator {
         Monitor { shared: Arc::clone(&self.shared) }
     }
 
-    pub(crate) fn comm(&self) -> Result<Comm, Error> {
+    fn comm(&self) -> Result<Comm, Error> {
         self.shared.comm()
     }
 
     /// Waits until what a call has begun is on the stream.
-    pub(crate) fn done(&self, call: &'static str, code: c_int) -> Result<(), Error> {
+    fn done(&self, call: &'static str, code: c_int) -> Result<(), Error> {
         self.shared.settle(call, code, CALL_MAX)
     }
 
@@ -282,8 +282,40 @@ impl Communicator {
     }
 }
 
+/// Declares the methods that call one function of the library each. All of these functions take
+/// their buffers, a count, an element type, up to two numbers more, the communicator and a stream.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])*
+        $visibility:vis $name:ident = $table:ident $symbol:literal
+            ($($buffer:ident: $pointer:ty),*; $($number:ident: $type:ty),*);
+    )*) => { $(
+        $(#[$doc])*
+        $visibility unsafe fn $name(
+            &self,
+            $($buffer: $pointer,)*
+            count: usize,
+            data: DataType,
+            $($number: $type,)*
+            stream: Stream,
+        ) -> Result<(), Error> {
+            let function = self.ready(self.library().table.$table, $symbol, data)?;
+            let (data, comm) = (data as c_int, self.comm()?);
+            // SAFETY: the caller's promise.
+            let code = unsafe {
+                function($($buffer,)* count, data, $($number as c_int,)* comm, stream)
+            };
+            self.done($symbol, code)
+        }
+    )* };
+}
+
 /// The collectives that every version has. Counts are elements; buffers may be the same where
 /// NCCL's manual allows it in place.
+///
+/// # Errors
+///
+/// Of each: whatever the library says. Older than 2.7 it has neither `send` nor `receive`.
 ///
 /// # Safety
 ///
@@ -292,153 +324,37 @@ impl Communicator {
 #[expect(clippy::missing_safety_doc, reason = "stated for all of them at the head")]
 #[expect(clippy::too_many_arguments, reason = "as many as the library's functions have")]
 impl Communicator {
-    /// Every rank ends with the reduction over all ranks.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
-    pub unsafe fn all_reduce(
-        &self,
-        send: *const c_void,
-        receive: *mut c_void,
-        count: usize,
-        data: DataType,
-        reduction: Reduction,
-        stream: Stream,
-    ) -> Result<(), Error> {
-        let function = self.ready(self.library().table.all_reduce, "ncclAllReduce", data)?;
-        let (data, reduction) = (data as c_int, reduction as c_int);
-        // SAFETY: the caller's promise.
-        let code = unsafe { function(send, receive, count, data, reduction, self.comm()?, stream) };
-        self.done("ncclAllReduce", code)
-    }
+    calls! {
+        /// Every rank ends with the reduction over all ranks.
+        pub all_reduce = all_reduce "ncclAllReduce"
+            (send: *const c_void, receive: *mut c_void; reduction: Reduction);
+        /// The root ends with the reduction over all ranks.
+        pub reduce = reduce "ncclReduce"
+            (send: *const c_void, receive: *mut c_void; reduction: Reduction, root: u32);
+        /// Every rank ends with the root's buffer.
+        pub broadcast = broadcast "ncclBroadcast"
+            (send: *const c_void, receive: *mut c_void; root: u32);
+        /// Every rank ends with all ranks' buffers, `count` elements each.
+        pub all_gather = all_gather "ncclAllGather" (send: *const c_void, receive: *mut c_void;);
+        /// Every rank ends with its part, `count` elements, of the reduction.
+        pub reduce_scatter = reduce_scatter "ncclReduceScatter"
+            (send: *const c_void, receive: *mut c_void; reduction: Reduction);
+        /// Sends elements to another rank, which receives as many.
+        pub send = send "ncclSend" (from: *const c_void; to: u32);
+        /// Receives elements from another rank.
+        pub receive = receive "ncclRecv" (into: *mut c_void; from: u32);
 
-    /// The root ends with the reduction over all ranks.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
-    pub unsafe fn reduce(
-        &self,
-        send: *const c_void,
-        receive: *mut c_void,
-        count: usize,
-        data: DataType,
-        reduction: Reduction,
-        root: u32,
-        stream: Stream,
-    ) -> Result<(), Error> {
-        let function = self.ready(self.library().table.reduce, "ncclReduce", data)?;
-        let (data, reduction, root) = (data as c_int, reduction as c_int, root as c_int);
-        let comm = self.comm()?;
-        // SAFETY: the caller's promise.
-        let code = unsafe { function(send, receive, count, data, reduction, root, comm, stream) };
-        self.done("ncclReduce", code)
-    }
-
-    /// Every rank ends with the root's buffer.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
-    pub unsafe fn broadcast(
-        &self,
-        send: *const c_void,
-        receive: *mut c_void,
-        count: usize,
-        data: DataType,
-        root: u32,
-        stream: Stream,
-    ) -> Result<(), Error> {
-        let function = self.ready(self.library().table.broadcast, "ncclBroadcast", data)?;
-        let (data, root) = (data as c_int, root as c_int);
-        // SAFETY: the caller's promise.
-        let code = unsafe { function(send, receive, count, data, root, self.comm()?, stream) };
-        self.done("ncclBroadcast", code)
-    }
-
-    /// Every rank ends with all ranks' buffers, `count` elements each.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
-    pub unsafe fn all_gather(
-        &self,
-        send: *const c_void,
-        receive: *mut c_void,
-        count: usize,
-        data: DataType,
-        stream: Stream,
-    ) -> Result<(), Error> {
-        let function = self.ready(self.library().table.all_gather, "ncclAllGather", data)?;
-        let data = data as c_int;
-        // SAFETY: the caller's promise.
-        let code = unsafe { function(send, receive, count, data, self.comm()?, stream) };
-        self.done("ncclAllGather", code)
-    }
-
-    /// Every rank ends with its part, `count` elements, of the reduction.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
-    pub unsafe fn reduce_scatter(
-        &self,
-        send: *const c_void,
-        receive: *mut c_void,
-        count: usize,
-        data: DataType,
-        reduction: Reduction,
-        stream: Stream,
-    ) -> Result<(), Error> {
-        let table = &self.library().table;
-        let function = self.ready(table.reduce_scatter, "ncclReduceScatter", data)?;
-        let (data, reduction) = (data as c_int, reduction as c_int);
-        // SAFETY: the caller's promise.
-        let code = unsafe { function(send, receive, count, data, reduction, self.comm()?, stream) };
-        self.done("ncclReduceScatter", code)
-    }
-
-    /// Sends elements to another rank, which receives as many.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says; older than 2.7 it has no such function.
-    pub unsafe fn send(
-        &self,
-        from: *const c_void,
-        count: usize,
-        data: DataType,
-        to: u32,
-        stream: Stream,
-    ) -> Result<(), Error> {
-        let function = self.ready(self.library().table.send, "ncclSend", data)?;
-        let (data, to) = (data as c_int, to as c_int);
-        // SAFETY: the caller's promise.
-        self.done("ncclSend", unsafe { function(from, count, data, to, self.comm()?, stream) })
-    }
-
-    /// Receives elements from another rank.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says; older than 2.7 it has no such function.
-    pub unsafe fn receive(
-        &self,
-        into: *mut c_void,
-        count: usize,
-        data: DataType,
-        from: u32,
-        stream: Stream,
-    ) -> Result<(), Error> {
-        let function = self.ready(self.library().table.receive, "ncclRecv", data)?;
-        let (data, from) = (data as c_int, from as c_int);
-        // SAFETY: the caller's promise.
-        self.done("ncclRecv", unsafe { function(into, count, data, from, self.comm()?, stream) })
+        // What only newer versions have.
+        pub(crate) native_all_to_all = all_to_all "ncclAlltoAll"
+            (send: *const c_void, receive: *mut c_void;);
+        pub(crate) native_gather = gather "ncclGather"
+            (send: *const c_void, receive: *mut c_void; root: u32);
+        pub(crate) native_scatter = scatter "ncclScatter"
+            (send: *const c_void, receive: *mut c_void; root: u32);
     }
 
     /// A function for an element type that the library knows.
-    pub(crate) fn ready<F: Copy>(
+    fn ready<F: Copy>(
         &self,
         function: Option<F>,
         call: &'static str,

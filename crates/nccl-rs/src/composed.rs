@@ -4,7 +4,7 @@ use crate::{
     communicator::Communicator,
     types::{DataType, Error, Stream},
 };
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 /// A range of a buffer, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +29,16 @@ fn part(index: u32, count: usize, data: DataType) -> usize {
     index as usize * count * data.bytes()
 }
 
+/// # Errors
+///
+/// Of each: whatever the library says.
+///
 /// # Safety
 ///
 /// Of each: as of the collectives that every version has.
 #[expect(clippy::missing_safety_doc, reason = "stated for all of them at the head")]
 impl Communicator {
     /// Every rank ends with one part, `count` elements, from each rank. Not in place.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
     pub unsafe fn all_to_all(
         &self,
         send: *const c_void,
@@ -47,12 +47,9 @@ impl Communicator {
         data: DataType,
         stream: Stream,
     ) -> Result<(), Error> {
-        if let Some(function) = self.library().table.all_to_all {
-            self.library().knows(data)?;
+        if self.library().table.all_to_all.is_some() {
             // SAFETY: the caller's promise.
-            let code =
-                unsafe { function(send, receive, count, data as c_int, self.comm()?, stream) };
-            return self.done("ncclAlltoAll", code);
+            return unsafe { self.native_all_to_all(send, receive, count, data, stream) };
         }
         let slices: Vec<Slice> =
             (0..self.size() as usize).map(|rank| Slice { at: rank * count, count }).collect();
@@ -61,10 +58,6 @@ impl Communicator {
     }
 
     /// Every rank sends each rank a slice of its own length, and receives one from each.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
     pub unsafe fn all_to_all_v(
         &self,
         send: *const c_void,
@@ -93,10 +86,6 @@ impl Communicator {
     }
 
     /// The root ends with all ranks' parts, `count` elements each.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
     pub unsafe fn gather(
         &self,
         send: *const c_void,
@@ -106,12 +95,9 @@ impl Communicator {
         root: u32,
         stream: Stream,
     ) -> Result<(), Error> {
-        if let Some(function) = self.library().table.gather {
-            self.library().knows(data)?;
-            let (data, root) = (data as c_int, root as c_int);
+        if self.library().table.gather.is_some() {
             // SAFETY: the caller's promise.
-            let code = unsafe { function(send, receive, count, data, root, self.comm()?, stream) };
-            return self.done("ncclGather", code);
+            return unsafe { self.native_gather(send, receive, count, data, root, stream) };
         }
         let is_root = self.rank() == root;
         // SAFETY: the caller's promise: the root's buffer holds every rank's part. What already
@@ -131,10 +117,6 @@ impl Communicator {
     }
 
     /// Every rank ends with its part, `count` elements, of the root's buffer.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
     pub unsafe fn scatter(
         &self,
         send: *const c_void,
@@ -144,12 +126,9 @@ impl Communicator {
         root: u32,
         stream: Stream,
     ) -> Result<(), Error> {
-        if let Some(function) = self.library().table.scatter {
-            self.library().knows(data)?;
-            let (data, root) = (data as c_int, root as c_int);
+        if self.library().table.scatter.is_some() {
             // SAFETY: the caller's promise.
-            let code = unsafe { function(send, receive, count, data, root, self.comm()?, stream) };
-            return self.done("ncclScatter", code);
+            return unsafe { self.native_scatter(send, receive, count, data, root, stream) };
         }
         let is_root = self.rank() == root;
         // SAFETY: as in `gather`.
@@ -168,10 +147,6 @@ impl Communicator {
     }
 
     /// Sends to one rank and receives from another at once.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the library says.
     pub unsafe fn send_receive(
         &self,
         send: *const c_void,

@@ -135,6 +135,51 @@ macro_rules! declared {
     }};
 }
 
+/// Gives another macro the functions of one of NVIDIA's libraries that the program calls and the
+/// stub has, named as for [`declared!`], behind what stands before them.
+#[macro_export]
+macro_rules! nvidia {
+    (driver $to:ident $($before:tt)*) => {
+        $to! { $($before)*
+            cuInit(_) cuDriverGetVersion(_) cuDeviceGetCount(_) cuDeviceGet(_, _)
+            cuDeviceGetName(_, _, _) cuDeviceGetUuid_v2(_, _) cuDeviceGetPCIBusId(_, _, _)
+            cuDeviceTotalMem_v2(_, _) cuDeviceGetAttribute(_, _, _) cuDevicePrimaryCtxRetain(_, _)
+            cuDevicePrimaryCtxRelease_v2(_) cuCtxSetCurrent(_) cuCtxResetPersistingL2Cache()
+            cuMemGetInfo_v2(_, _) cuMemAlloc_v2(_, _) cuMemFree_v2(_) cuMemHostAlloc(_, _, _)
+            cuMemHostGetDevicePointer_v2(_, _, _) cuMemFreeHost(_) cuMemsetD8Async(_, _, _, _)
+            cuMemcpyHtoDAsync_v2(_, _, _, _) cuMemcpyDtoHAsync_v2(_, _, _, _) cuStreamCreate(_, _)
+            cuStreamDestroy_v2(_) cuEventCreate(_, _) cuEventDestroy_v2(_) cuEventRecord(_, _)
+            cuEventQuery(_) cuEventElapsedTime_v2(_, _, _) cuModuleLoadData(_, _) cuModuleUnload(_)
+            cuModuleGetFunction(_, _, _) cuFuncLoad(_) cuFuncSetAttribute(_, _, _)
+            cuFuncGetAttribute(_, _, _) cuFuncGetParamInfo(_, _, _, _)
+            cuLaunchKernelEx(_, _, _, _) cuTensorMapEncodeTiled(_, _, _, _, _, _, _, _, _, _, _, _)
+            cuMemcpyAsync(_, _, _, _) cuStreamWaitEvent(_, _, _) cuDeviceCanAccessPeer(_, _, _)
+            cuCtxEnablePeerAccess(_, _) cuCtxGetLimit(_, _) cuStreamBeginCapture_v2(_, _)
+            cuStreamEndCapture(_, _) cuGraphInstantiateWithFlags(_, _, _) cuGraphLaunch(_, _)
+            cuGraphExecDestroy(_) cuGraphDestroy(_)
+        }
+    };
+    (nvrtc $to:ident $($before:tt)*) => {
+        $to! { $($before)*
+            nvrtcVersion(_, _) nvrtcCreateProgram(_, _, _, _, _, _) nvrtcCompileProgram(_, _, _)
+            nvrtcGetProgramLogSize(_, _) nvrtcGetProgramLog(_, _) nvrtcGetCUBINSize(_, _)
+            nvrtcGetCUBIN(_, _) nvrtcGetPTXSize(_, _) nvrtcGetPTX(_, _) nvrtcDestroyProgram(_)
+        }
+    };
+    (cublaslt $to:ident $($before:tt)*) => {
+        $to! { $($before)*
+            cublasLtCreate(_) cublasLtDestroy(_) cublasLtGetProperty(_, _)
+            cublasLtMatmulDescCreate(_, _, _)
+            cublasLtMatmulDescSetAttribute(_, _, _, _) cublasLtMatmulDescDestroy(_)
+            cublasLtMatrixLayoutCreate(_, _, _, _, _) cublasLtMatrixLayoutDestroy(_)
+            cublasLtMatmulPreferenceCreate(_) cublasLtMatmulPreferenceSetAttribute(_, _, _, _)
+            cublasLtMatmulPreferenceDestroy(_)
+            cublasLtMatmulAlgoGetHeuristic(_, _, _, _, _, _, _, _, _, _)
+            cublasLtMatmul(_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _)
+        }
+    };
+}
+
 /// What is wrong with the functions of a table that belong to a library, whose functions' names
 /// begin so, by what its headers declare: a function that they do not have, or have otherwise.
 pub fn faults(called: &[Called], begin: &str, declared: &[(&str, Signature)]) -> Vec<String> {

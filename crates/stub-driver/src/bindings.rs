@@ -1,7 +1,7 @@
 //! The functions of this stub, against NVIDIA's headers: a stub with other parameters than the
 //! driver has would be called well by a program that calls the driver wrong. For tests.
 
-use fizeau_signatures::{Called, Passed, Signature, declared, faults, of_field};
+use fizeau_signatures::{Called, Passed, Signature, declared, faults, nvidia, of_field};
 use nvml_wrapper_sys::bindings::NvmlLib;
 
 /// Functions of ours, and what a crate declares of the same names.
@@ -49,41 +49,11 @@ fn functions_are_those_of_the_headers() {
     const NONE: [&str; 0] = [];
     let (ours, theirs) = nvml();
     assert_eq!(faults(&ours, "nvml", &theirs), NONE);
-    let (ours, theirs) = both! { cudarc::driver::sys:
-        cuInit(_) cuDriverGetVersion(_) cuDeviceGetCount(_) cuDeviceGet(_, _)
-        cuDeviceGetName(_, _, _) cuDeviceGetUuid_v2(_, _) cuDeviceGetPCIBusId(_, _, _)
-        cuDeviceTotalMem_v2(_, _) cuDeviceGetAttribute(_, _, _) cuDevicePrimaryCtxRetain(_, _)
-        cuDevicePrimaryCtxRelease_v2(_) cuCtxSetCurrent(_) cuCtxResetPersistingL2Cache()
-        cuMemGetInfo_v2(_, _) cuMemAlloc_v2(_, _) cuMemFree_v2(_) cuMemHostAlloc(_, _, _)
-        cuMemHostGetDevicePointer_v2(_, _, _) cuMemFreeHost(_) cuMemsetD8Async(_, _, _, _)
-        cuMemcpyHtoDAsync_v2(_, _, _, _) cuMemcpyDtoHAsync_v2(_, _, _, _) cuStreamCreate(_, _)
-        cuStreamDestroy_v2(_) cuEventCreate(_, _) cuEventDestroy_v2(_) cuEventRecord(_, _)
-        cuEventQuery(_) cuEventElapsedTime_v2(_, _, _) cuModuleLoadData(_, _) cuModuleUnload(_)
-        cuModuleGetFunction(_, _, _) cuFuncLoad(_) cuFuncSetAttribute(_, _, _)
-        cuFuncGetAttribute(_, _, _) cuFuncGetParamInfo(_, _, _, _)
-        cuLaunchKernelEx(_, _, _, _) cuTensorMapEncodeTiled(_, _, _, _, _, _, _, _, _, _, _, _)
-        cuMemcpyAsync(_, _, _, _) cuStreamWaitEvent(_, _, _) cuDeviceCanAccessPeer(_, _, _)
-        cuCtxEnablePeerAccess(_, _) cuCtxGetLimit(_, _) cuStreamBeginCapture_v2(_, _)
-        cuStreamEndCapture(_, _) cuGraphInstantiateWithFlags(_, _, _) cuGraphLaunch(_, _)
-        cuGraphExecDestroy(_) cuGraphDestroy(_)
-    };
+    let (ours, theirs) = nvidia! { driver both cudarc::driver::sys: };
     assert_eq!(faults(&ours, "cu", &theirs), NONE);
-    let (ours, theirs) = both! { cudarc::nvrtc::sys:
-        nvrtcVersion(_, _) nvrtcCreateProgram(_, _, _, _, _, _) nvrtcCompileProgram(_, _, _)
-        nvrtcGetProgramLogSize(_, _) nvrtcGetProgramLog(_, _) nvrtcGetCUBINSize(_, _)
-        nvrtcGetCUBIN(_, _) nvrtcGetPTXSize(_, _) nvrtcGetPTX(_, _) nvrtcDestroyProgram(_)
-    };
+    let (ours, theirs) = nvidia! { nvrtc both cudarc::nvrtc::sys: };
     assert_eq!(faults(&ours, "nvrtc", &theirs), NONE);
-    let (ours, theirs) = both! { cudarc::cublaslt::sys:
-        cublasLtCreate(_) cublasLtDestroy(_) cublasLtGetProperty(_, _)
-        cublasLtMatmulDescCreate(_, _, _)
-        cublasLtMatmulDescSetAttribute(_, _, _, _) cublasLtMatmulDescDestroy(_)
-        cublasLtMatrixLayoutCreate(_, _, _, _, _) cublasLtMatrixLayoutDestroy(_)
-        cublasLtMatmulPreferenceCreate(_) cublasLtMatmulPreferenceSetAttribute(_, _, _, _)
-        cublasLtMatmulPreferenceDestroy(_)
-        cublasLtMatmulAlgoGetHeuristic(_, _, _, _, _, _, _, _, _, _)
-        cublasLtMatmul(_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _)
-    };
+    let (ours, theirs) = nvidia! { cublaslt both cudarc::cublaslt::sys: };
     assert_eq!(faults(&ours, "cublasLt", &theirs), NONE);
 }
 

@@ -202,27 +202,12 @@ struct Entry<'n> {
 }
 
 /// Element types that names are made of.
-const DTYPES: [&str; 15] = [
-    "f32",
-    "tf32",
-    "f64",
-    "bf16",
-    "f16",
-    "fp8",
-    "int8",
-    "mxfp8",
-    "mxfp4",
-    "nvfp4",
-    "fp8block",
-    "fp6",
-    "bf16fp8",
-    "bf16int4",
-    "bf16mxfp4",
-];
+const DTYPES: &str = "f32 tf32 f64 bf16 f16 fp8 int8 mxfp8 mxfp4 nvfp4 fp8block \
+                      fp6 bf16fp8 bf16int4 bf16mxfp4";
 
 fn entry(name: &str) -> Entry<'_> {
     let words: Vec<&str> = name.split('_').collect();
-    let at = words.iter().position(|word| DTYPES.contains(word));
+    let at = words.iter().position(|word| DTYPES.split(' ').any(|dtype| dtype == *word));
     let library = ["mma", "wgmma", "tcgen05", "library", "cdna", "rdna"];
     let has_matrix_unit =
         words.iter().any(|word| library.iter().any(|unit| word.starts_with(unit)));

@@ -26,6 +26,7 @@ macro_rules! alias {
         )*
     };
 }
+pub(crate) use alias;
 
 alias! {
     hipInit = cuda::cuInit, (flags: c_uint);

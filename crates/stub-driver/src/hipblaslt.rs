@@ -3,10 +3,11 @@
 
 use crate::{
     cost::Cost,
-    cublaslt::{Handle, Layout, Product, params},
+    cublaslt::{self, Handle, Layout, Product, params},
     cuda::export,
+    hip::alias,
     products,
-    state::{OK, State, call},
+    state::{OK, State, call, state},
 };
 use std::ffi::{c_int, c_void};
 
@@ -45,20 +46,20 @@ fn e4m3(bits: u8, bias: i32, without_negative_zero: bool) -> f64 {
     if bits & 0x80 == 0 { size } else { -size }
 }
 
+alias! {
+    hipblasLtCreate = cublaslt::cublasLtCreate, (handle: *mut Handle);
+    hipblasLtDestroy = cublaslt::cublasLtDestroy, (handle: Handle);
+    hipblasLtMatmulDescCreate = cublaslt::cublasLtMatmulDescCreate,
+        (product: *mut Handle, compute: c_int, scale: c_int);
+    hipblasLtMatmulDescDestroy = cublaslt::cublasLtMatmulDescDestroy, (product: Handle);
+    hipblasLtMatrixLayoutDestroy = cublaslt::cublasLtMatrixLayoutDestroy, (layout: Handle);
+    hipblasLtMatmulPreferenceCreate = cublaslt::cublasLtMatmulPreferenceCreate,
+        (preference: *mut Handle);
+    hipblasLtMatmulPreferenceDestroy = cublaslt::cublasLtMatmulPreferenceDestroy,
+        (preference: Handle);
+}
+
 export! {
-    hipblasLtCreate(handle: *mut Handle) |state| {
-        handle.write(0xa3d as Handle);
-        state.count("hipblas", 1);
-        OK
-    }
-    hipblasLtDestroy(_handle: Handle) |state| { state.count("hipblas", -1); OK }
-    hipblasLtMatmulDescCreate(product: *mut Handle, compute: c_int, scale: c_int) |state| {
-        let compute = [compute, scale];
-        let made = Product { transposed: false, compute, modes: [0; 2], scales: [0; 2] };
-        product.write(Box::into_raw(Box::new(made)).cast());
-        state.count("hipblas", 1);
-        OK
-    }
     hipblasLtMatmulDescSetAttribute(
         product: Handle, attribute: c_int, value: *const c_void, size: usize
     ) |_state| {
@@ -73,36 +74,17 @@ export! {
         };
         OK
     }
-    hipblasLtMatmulDescDestroy(product: Handle) |state| {
-        drop(Box::from_raw(product.cast::<Product>()));
-        state.count("hipblas", -1);
-        OK
-    }
     hipblasLtMatrixLayoutCreate(
         layout: *mut Handle, kind: c_int, rows: u64, columns: u64, leading: i64
     ) |state| {
         if leading != rows as i64 { return INVALID_VALUE; }
         layout.write(Box::into_raw(Box::new(Layout { kind, rows, columns })).cast());
-        state.count("hipblas", 1);
-        OK
-    }
-    hipblasLtMatrixLayoutDestroy(layout: Handle) |state| {
-        drop(Box::from_raw(layout.cast::<Layout>()));
-        state.count("hipblas", -1);
-        OK
-    }
-    hipblasLtMatmulPreferenceCreate(preference: *mut Handle) |state| {
-        preference.write(0x9ef as Handle);
-        state.count("hipblas", 1);
+        state.count("cublas", 1);
         OK
     }
     hipblasLtMatmulPreferenceSetAttribute(
         _preference: Handle, attribute: c_int, _value: *const c_void, size: usize
     ) |_state| { if (attribute, size) == (1, 8) { OK } else { INVALID_VALUE } }
-    hipblasLtMatmulPreferenceDestroy(_preference: Handle) |state| {
-        state.count("hipblas", -1);
-        OK
-    }
     hipblasLtMatmulAlgoGetHeuristic(
         _handle: Handle, _product: Handle, a: Handle, _b: Handle, _c: Handle, d: Handle,
         _preference: Handle, wanted: c_int, found: *mut HipFound, count: *mut c_int

@@ -2,7 +2,7 @@
 
 use super::abi::{self, Count, Handle, Handles, Opened, Table};
 use crate::RankBuffers;
-use fizeau_device::{DeviceError, library};
+use fizeau_device::{DeviceError, Result, library};
 use fizeau_domain::{
     case::{Collective, CollectivePoint},
     dtype::Dtype,
@@ -14,7 +14,7 @@ use std::{
 };
 
 /// One iteration of a collective, ready to be called again and again.
-pub type Iteration<'e> = Box<dyn Fn() -> Result<(), DeviceError> + 'e>;
+pub type Iteration<'e> = Box<dyn Fn() -> Result<()> + 'e>;
 
 /// An MPI library that has joined its world. One thread at a time calls it.
 pub trait Engine: Send {
@@ -23,22 +23,17 @@ pub trait Engine: Send {
     /// The library's own words for what it is.
     fn version(&self) -> String;
     /// Waits for all ranks.
-    fn barrier(&self) -> Result<(), DeviceError>;
+    fn barrier(&self) -> Result<()>;
     /// The largest of every rank's number.
-    fn largest(&self, seen: f64) -> Result<f64, DeviceError>;
+    fn largest(&self, seen: f64) -> Result<f64>;
     /// Every rank's bytes, by rank.
-    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError>;
+    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// Sends bytes from the first address to another rank, and receives as many at the second.
     ///
     /// # Safety
     ///
     /// `bytes` bytes are there.
-    unsafe fn exchange(
-        &self,
-        partner: u32,
-        addresses: [u64; 2],
-        bytes: Bytes,
-    ) -> Result<(), DeviceError>;
+    unsafe fn exchange(&self, partner: u32, addresses: [u64; 2], bytes: Bytes) -> Result<()>;
     /// A collective made ready.
     ///
     /// # Errors
@@ -52,9 +47,9 @@ pub trait Engine: Send {
         &'e self,
         point: &'e CollectivePoint,
         buffers: &RankBuffers<'_>,
-    ) -> Result<Iteration<'e>, DeviceError>;
+    ) -> Result<Iteration<'e>>;
     /// Leaves the world, once all ranks do.
-    fn finish(&self) -> Result<(), DeviceError>;
+    fn finish(&self) -> Result<()>;
 }
 
 /// Joins the world of an opened library.
@@ -62,7 +57,7 @@ pub trait Engine: Send {
 /// # Errors
 ///
 /// Whatever the library says.
-pub fn join(opened: Opened) -> Result<Box<dyn Engine>, DeviceError> {
+pub fn join(opened: Opened) -> Result<Box<dyn Engine>> {
     Ok(match opened {
         Opened::Standard(table) => Box::new(Joined::new(table, Handles::STANDARD)?),
         Opened::OpenMpi(table, handles) => Box::new(Joined::new(table, handles)?),
@@ -99,7 +94,7 @@ fn not_offered(collective: Collective, what: String) -> DeviceError {
 }
 
 impl<C: Count> Joined<C> {
-    fn new(table: Table<C>, handles: Handles) -> Result<Joined<C>, DeviceError> {
+    fn new(table: Table<C>, handles: Handles) -> Result<Joined<C>> {
         let (mut provided, mut rank, mut size) = (0, 0, 0);
         // SAFETY: the first call of MPI in this process; no arguments are passed on, and the
         // results are written to live integers.
@@ -117,16 +112,12 @@ impl<C: Count> Joined<C> {
         Ok(Joined { table, handles, rank: rank as u32, size: size as u32 })
     }
 
-    fn count(&self, collective: Collective, number: u64) -> Result<C, DeviceError> {
+    fn count(&self, collective: Collective, number: u64) -> Result<C> {
         let what = || format!("a count of {number} elements, which is more than its int holds");
         C::of(number).ok_or_else(|| not_offered(collective, what()))
     }
 
-    fn plan(
-        &self,
-        point: &CollectivePoint,
-        buffers: &RankBuffers<'_>,
-    ) -> Result<MpiCall<C>, DeviceError> {
+    fn plan(&self, point: &CollectivePoint, buffers: &RankBuffers<'_>) -> Result<MpiCall<C>> {
         let (collective, dtype) = (point.collective, point.dtype);
         // What is only moved is moved as bytes.
         let width = (dtype.bits() / 8).max(1);
@@ -148,7 +139,7 @@ impl<C: Count> Joined<C> {
         // Of the whole message, so that all ranks refuse alike.
         self.count(collective, point.message.0 / unit)?;
         let count = self.count(collective, point.count() * width / unit)?;
-        let slices = |slice: &dyn Fn(u32) -> [Bytes; 2]| -> Result<Slices<C>, DeviceError> {
+        let slices = |slice: &dyn Fn(u32) -> [Bytes; 2]| -> Result<Slices<C>> {
             let (mut counts, mut places) = (Vec::new(), Vec::new());
             if collective == Collective::AllToAllV {
                 for [at, bytes] in (0..self.size).map(slice) {
@@ -159,10 +150,11 @@ impl<C: Count> Joined<C> {
             Ok(Slices { counts, places })
         };
         let own = point.part(self.rank);
+        let [send, receive] = buffers.addresses();
         Ok(MpiCall {
             handle,
-            send: (buffers.send.address + buffers.send_offset.0) as usize,
-            receive: (buffers.receive.address + buffers.receive_offset.0) as usize,
+            send,
+            receive,
             in_place,
             count,
             slices: [
@@ -249,12 +241,12 @@ impl<C: Count> Engine for Joined<C> {
         words.join(" ")
     }
 
-    fn barrier(&self) -> Result<(), DeviceError> {
+    fn barrier(&self) -> Result<()> {
         // SAFETY: the world exists until `finish`.
         said(&self.table, "MPI_Barrier", unsafe { (self.table.barrier)(self.handles.world) })
     }
 
-    fn largest(&self, seen: f64) -> Result<f64, DeviceError> {
+    fn largest(&self, seen: f64) -> Result<f64> {
         let mut largest = f64::NAN;
         let (from, to) = (&raw const seen as usize, &raw mut largest as usize);
         let Handles { double, max, world, .. } = self.handles;
@@ -265,7 +257,7 @@ impl<C: Count> Engine for Joined<C> {
         Ok(largest)
     }
 
-    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Handles { byte, world, .. } = self.handles;
         let count = |bytes: u64| self.count(Collective::AllGather, bytes);
         let length = mine.len() as u64;
@@ -301,12 +293,7 @@ impl<C: Count> Engine for Joined<C> {
         Ok(starts.iter().zip(&lengths).map(part).collect())
     }
 
-    unsafe fn exchange(
-        &self,
-        partner: u32,
-        [from, into]: [u64; 2],
-        bytes: Bytes,
-    ) -> Result<(), DeviceError> {
+    unsafe fn exchange(&self, partner: u32, [from, into]: [u64; 2], bytes: Bytes) -> Result<()> {
         let Handles { byte: of, world, .. } = self.handles;
         let (from, into, peer) = (from as usize, into as usize, partner as c_int);
         let count = self.count(Collective::SendReceive, bytes.0)?;
@@ -324,7 +311,7 @@ impl<C: Count> Engine for Joined<C> {
         &'e self,
         point: &'e CollectivePoint,
         buffers: &RankBuffers<'_>,
-    ) -> Result<Iteration<'e>, DeviceError> {
+    ) -> Result<Iteration<'e>> {
         let plan = self.plan(point, buffers)?;
         Ok(Box::new(move || {
             // SAFETY: the caller's promise.
@@ -333,7 +320,7 @@ impl<C: Count> Engine for Joined<C> {
         }))
     }
 
-    fn finish(&self) -> Result<(), DeviceError> {
+    fn finish(&self) -> Result<()> {
         library::end_in_order();
         // SAFETY: the last call of MPI in this process.
         said(&self.table, "MPI_Finalize", unsafe { (self.table.finalize)() })
@@ -352,7 +339,7 @@ fn text(write: impl FnOnce(*mut c_char, *mut c_int) -> c_int) -> String {
 }
 
 /// The library's words for a code that is not success.
-fn said<C: Count>(table: &Table<C>, function: &str, code: c_int) -> Result<(), DeviceError> {
+fn said<C: Count>(table: &Table<C>, function: &str, code: c_int) -> Result<()> {
     if code == 0 {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use super::{
     },
 };
 use engine::Engine;
-use fizeau_device::{Buffer, DeviceError};
+use fizeau_device::{Buffer, DeviceError, Result};
 use fizeau_domain::{
     case::{Collective, CollectivePoint, KernelName},
     dtype::Dtype,
@@ -42,7 +42,7 @@ impl Mpi {
     ///
     /// # Errors
     /// Where there is no library, or it says so.
-    pub fn open() -> Result<Mpi, DeviceError> {
+    pub fn open() -> Result<Mpi> {
         let opened = abi::open().map_err(|why| DeviceError::Missing {
             what: "an MPI library".into(),
             remedy: format!("{REMEDY} ({why})"),
@@ -64,7 +64,7 @@ impl Mpi {
         board: Option<Board>,
         deadline: Seconds,
         on_hang: OnHang,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         self.peers = peers;
         self.watch = Watchdog::new(self.rank, self.peers.clone(), board);
         let refused = |error: std::io::Error| DeviceError::Driver(error.to_string());
@@ -93,7 +93,7 @@ impl Mpi {
     ///
     /// # Errors
     /// Whatever the library says.
-    pub fn finish(self) -> Result<(), DeviceError> {
+    pub fn finish(self) -> Result<()> {
         self.engine.finish()
     }
 }
@@ -122,17 +122,13 @@ impl Communicator for Mpi {
         message: Bytes,
         ranks: &[RankBuffers<'_>],
         repeat: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let [buffers] = ranks else {
             let why = format!("{} ranks give buffers in a process of one", ranks.len());
             return Err(DeviceError::Launch { kernel: "mpi".into(), why });
         };
         let point = CollectivePoint::new(collective, dtype, message, self.size);
-        let [send, receive] = collective.buffer_bytes(message, self.size);
-        let end = |offset: Bytes, bytes: Bytes| offset.0.checked_add(bytes.0);
-        if end(buffers.send_offset, send).is_none_or(|end| end > buffers.send.size.0)
-            || end(buffers.receive_offset, receive).is_none_or(|end| end > buffers.receive.size.0)
-        {
+        if !buffers.hold(collective, message, self.size) {
             let why = "a buffer is smaller than its message".into();
             return Err(DeviceError::Launch { kernel: "mpi".into(), why });
         }
@@ -147,7 +143,7 @@ impl Communicator for Mpi {
         })
     }
 
-    fn exchange(&self, partner: u32, [send, receive]: [&Buffer; 2]) -> Result<(), DeviceError> {
+    fn exchange(&self, partner: u32, [send, receive]: [&Buffer; 2]) -> Result<()> {
         let bytes = send.size.min(receive.size);
         let addresses = [send.address, receive.address];
         self.watch.operation(pairwise(bytes), || {
@@ -165,15 +161,15 @@ impl Communicator for Mpi {
         self.watch.works();
     }
 
-    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, DeviceError> {
+    fn all_gather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         self.watch.control(|| self.engine.gather(mine))
     }
 
-    fn barrier(&self) -> Result<(), DeviceError> {
+    fn barrier(&self) -> Result<()> {
         self.watch.control(|| self.engine.barrier())
     }
 
-    fn largest(&self, seen: f64) -> Result<f64, DeviceError> {
+    fn largest(&self, seen: f64) -> Result<f64> {
         self.watch.control(|| self.engine.largest(seen))
     }
 }

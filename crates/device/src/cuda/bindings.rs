@@ -13,51 +13,22 @@ use cudarc::{
     driver::sys::{self as cu, CUdevice_attribute as Attribute},
 };
 use fizeau_domain::dtype::Dtype;
-use fizeau_signatures::{Called, Passed, Signature, Table, declared, faults};
+use fizeau_signatures::{Called, Passed, Signature, Table, declared, faults, nvidia};
 use nvml_wrapper_sys::bindings as nvml;
 use std::mem::offset_of;
 
 fn driver() -> Vec<(&'static str, Signature)> {
-    declared! { [unsafe fn] cudarc::driver::sys:
-        cuInit(_) cuDriverGetVersion(_) cuDeviceGetCount(_) cuDeviceGet(_, _)
-        cuDeviceGetName(_, _, _) cuDeviceGetUuid_v2(_, _) cuDeviceGetPCIBusId(_, _, _)
-        cuDeviceTotalMem_v2(_, _) cuDeviceGetAttribute(_, _, _) cuDevicePrimaryCtxRetain(_, _)
-        cuDevicePrimaryCtxRelease_v2(_) cuCtxSetCurrent(_) cuCtxResetPersistingL2Cache()
-        cuMemGetInfo_v2(_, _) cuMemAlloc_v2(_, _) cuMemFree_v2(_) cuMemHostAlloc(_, _, _)
-        cuMemHostGetDevicePointer_v2(_, _, _) cuMemFreeHost(_) cuMemsetD8Async(_, _, _, _)
-        cuMemcpyHtoDAsync_v2(_, _, _, _) cuMemcpyDtoHAsync_v2(_, _, _, _) cuStreamCreate(_, _)
-        cuStreamDestroy_v2(_) cuEventCreate(_, _) cuEventDestroy_v2(_) cuEventRecord(_, _)
-        cuEventQuery(_) cuEventElapsedTime_v2(_, _, _) cuModuleLoadData(_, _) cuModuleUnload(_)
-        cuModuleGetFunction(_, _, _) cuFuncLoad(_) cuFuncSetAttribute(_, _, _)
-        cuFuncGetAttribute(_, _, _) cuFuncGetParamInfo(_, _, _, _)
-        cuLaunchKernelEx(_, _, _, _) cuLaunchKernel(_, _, _, _, _, _, _, _, _, _, _)
-        cuTensorMapEncodeTiled(_, _, _, _, _, _, _, _, _, _, _, _) cuMemcpyAsync(_, _, _, _)
-        cuStreamWaitEvent(_, _, _) cuDeviceCanAccessPeer(_, _, _) cuCtxEnablePeerAccess(_, _)
-        cuCtxGetLimit(_, _) cuStreamBeginCapture_v2(_, _) cuStreamEndCapture(_, _)
-        cuGraphInstantiateWithFlags(_, _, _) cuGraphLaunch(_, _) cuGraphExecDestroy(_)
-        cuGraphDestroy(_)
+    nvidia! { driver declared [unsafe fn] cudarc::driver::sys:
+        cuLaunchKernel(_, _, _, _, _, _, _, _, _, _, _)
     }
 }
 
 fn nvrtc() -> Vec<(&'static str, Signature)> {
-    declared! { [unsafe fn] cudarc::nvrtc::sys:
-        nvrtcVersion(_, _) nvrtcCreateProgram(_, _, _, _, _, _) nvrtcCompileProgram(_, _, _)
-        nvrtcGetProgramLogSize(_, _) nvrtcGetProgramLog(_, _) nvrtcGetCUBINSize(_, _)
-        nvrtcGetCUBIN(_, _) nvrtcGetPTXSize(_, _) nvrtcGetPTX(_, _) nvrtcDestroyProgram(_)
-    }
+    nvidia! { nvrtc declared [unsafe fn] cudarc::nvrtc::sys: }
 }
 
 fn blas() -> Vec<(&'static str, Signature)> {
-    declared! { [unsafe fn] cudarc::cublaslt::sys:
-        cublasLtCreate(_) cublasLtDestroy(_) cublasLtGetProperty(_, _)
-        cublasLtMatmulDescCreate(_, _, _)
-        cublasLtMatmulDescSetAttribute(_, _, _, _) cublasLtMatmulDescDestroy(_)
-        cublasLtMatrixLayoutCreate(_, _, _, _, _) cublasLtMatrixLayoutDestroy(_)
-        cublasLtMatmulPreferenceCreate(_) cublasLtMatmulPreferenceSetAttribute(_, _, _, _)
-        cublasLtMatmulPreferenceDestroy(_)
-        cublasLtMatmulAlgoGetHeuristic(_, _, _, _, _, _, _, _, _, _)
-        cublasLtMatmul(_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _)
-    }
+    nvidia! { cublaslt declared [unsafe fn] cudarc::cublaslt::sys: }
 }
 
 const NONE: [&str; 0] = [];

@@ -2,7 +2,7 @@
 
 use super::{cublaslt, launching, nvrtc, status};
 use crate::{
-    DeviceError, bundle,
+    DeviceError, Result, bundle,
     gpu::{
         driver::Driver,
         table::Functions,
@@ -41,6 +41,7 @@ pub static CUDA: Vendor = Vendor {
     functions: Functions::of,
     version_min: VERSION_MIN,
     too_old,
+    before_version: "for CUDA ",
     version: spelled,
     newer: "install a newer NVIDIA driver",
     no_device: &[CUresult::CUDA_ERROR_NO_DEVICE as i32],
@@ -82,13 +83,13 @@ pub static CUDA: Vendor = Vendor {
 /// # Errors
 ///
 /// As for [`Driver::open`].
-pub fn driver() -> Result<Arc<Driver>, DeviceError> {
-    static DRIVER: OnceLock<Result<Arc<Driver>, DeviceError>> = OnceLock::new();
+pub fn driver() -> Result<Arc<Driver>> {
+    static DRIVER: OnceLock<Result<Arc<Driver>>> = OnceLock::new();
     DRIVER.get_or_init(|| Driver::open(&CUDA).map(Arc::new)).clone()
 }
 
 /// What to say of a driver for an older CUDA.
-pub fn too_old(version: i32) -> DeviceError {
+fn too_old(version: i32) -> DeviceError {
     DeviceError::Broken {
         what: "the NVIDIA driver".into(),
         why: format!(
@@ -101,6 +102,6 @@ pub fn too_old(version: i32) -> DeviceError {
 }
 
 /// A version as people write it: 12.8 for 12080.
-pub fn spelled(version: i32) -> String {
+fn spelled(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }

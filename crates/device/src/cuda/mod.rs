@@ -12,17 +12,16 @@ mod properties;
 mod status;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity, State, bundle,
+    Backend, Device, DeviceError, Finding, Identity, Result, State,
     gpu::{
         compiler,
         device::{DeviceDetails, GpuDevice},
-        driver::Driver,
+        driver::{Driver, devices, of_each},
         sensors::spelled as held_by,
-        vendor::KernelsFound,
     },
     limits::Limits,
 };
-use driver::{driver, spelled};
+use driver::{CUDA, driver};
 use fizeau_domain::{
     node_state::Gpu,
     spec::{Properties, STUB},
@@ -39,16 +38,11 @@ impl Backend for Cuda {
         "cuda"
     }
 
-    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
-        let driver = driver()?;
-        let count = driver.count()?;
-        if count == 0 {
-            return Err(driver.vendor.none_shown());
-        }
-        (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
+    fn devices(&self) -> Result<Vec<Properties>> {
+        devices(driver(), properties::read)
     }
 
-    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>> {
         let driver = driver()?;
         let properties = properties::read(&driver, ordinal)?;
         let sensors = sensors(&driver, ordinal);
@@ -65,40 +59,33 @@ impl Backend for Cuda {
     }
 
     fn findings(&self) -> Vec<Finding> {
+        let opened = self.devices().and_then(|_| driver());
+        let told = opened.map(|driver| driver.described());
+        let nvml = nvml::nvml().map(|nvml| nvml.driver_version().unwrap_or_default());
+        let products = cublaslt::CUBLASLT.library().map(|_| "found".into());
         let mut findings = vec![
-            match self.devices().and_then(|_| driver()) {
-                Ok(driver) => Finding::ok("NVIDIA driver", described(&driver)),
-                Err(error) => Finding::of_error("NVIDIA driver", &error, State::Fail),
-            },
-            match nvml::nvml() {
-                Ok(nvml) => Finding::ok("NVML", nvml.driver_version().unwrap_or_default()),
-                Err(error) => Finding::of_error("NVML", &error, State::Warn),
-            },
+            Finding::of("NVIDIA driver", told, State::Fail),
+            Finding::of("NVML", nvml, State::Warn),
             nvrtc_finding(),
-            match cublaslt::CUBLASLT.library() {
-                Ok(_) => Finding::ok("cuBLASLt", "found"),
-                Err(error) => Finding::of_error("cuBLASLt", &error, State::Warn),
-            },
-            kernels_finding(),
+            Finding::of("cuBLASLt", products, State::Warn),
+            CUDA.kernels_finding(driver().is_ok()),
         ];
-        if let Ok(driver) = driver() {
-            let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
-            findings.extend(devices);
-        }
+        findings.extend(of_each(driver(), of_device).into_iter().flatten());
         findings
     }
 
     fn identities(&self) -> Vec<identity::Gpu> {
-        let Ok(driver) = driver() else { return Vec::new() };
-        (0..driver.count().unwrap_or(0)).map(|ordinal| who(&driver, ordinal)).collect()
+        of_each(driver(), |driver, ordinal| {
+            let board = sensors(driver, ordinal).map(|sensors| sensors.board());
+            driver.who(ordinal, identity(driver, ordinal), board.unwrap_or_default())
+        })
     }
 
     fn at_rest(&self) -> Vec<Gpu> {
-        let Ok(driver) = driver() else { return Vec::new() };
-        (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+        of_each(driver(), at_rest)
     }
 
-    fn limits(&self, ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+    fn limits(&self, ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>> {
         let (driver, nvml) = (driver()?, nvml::nvml()?);
         let (pci, mig) = place(&driver, ordinal).ok_or_else(|| {
             DeviceError::Driver(format!("no GPU cuda:{ordinal}, or no place on the PCI bus"))
@@ -107,34 +94,6 @@ impl Backend for Cuda {
         let unknown = || DeviceError::Driver(format!("NVML does not know cuda:{ordinal}"));
         Ok(Box::new(limits.ok_or_else(unknown)?))
     }
-}
-
-/// Who a GPU is.
-fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
-    let own = identity(driver, ordinal);
-    let board = sensors(driver, ordinal).map(|sensors| sensors.board()).unwrap_or_default();
-    identity::Gpu {
-        device: format!("cuda:{ordinal}"),
-        product: driver.device(ordinal).ok().and_then(|device| driver.name(device)),
-        pci: own.pci,
-        uuid: own.uuid,
-        driver: own.driver,
-        stub: driver.is_stub,
-        ..board
-    }
-}
-
-/// Whether there is anything to run on a GPU.
-fn kernels_finding() -> Finding {
-    let found = KernelsFound {
-        what: "CUDA kernels",
-        built_with: bundle::nvidia().built_with(),
-        compiler: "NVRTC",
-        compiles: compiler::found(&nvrtc::compilers(13_000)).is_ok(),
-        has_driver: driver().is_ok(),
-        of_a_build: "an nvcc",
-    };
-    found.finding()
 }
 
 /// One GPU at rest.
@@ -164,44 +123,21 @@ fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
 /// The compilers that there are, in the order in which they suit the driver.
 fn nvrtc_finding() -> Finding {
     let version = driver().map_or(13_000, |driver| driver.version);
-    match compiler::found(&nvrtc::compilers(version)) {
-        Ok(found) => {
-            let versions: Vec<String> = found.iter().map(|one| one.spelled()).collect();
-            Finding::ok("NVRTC", versions.join(", then "))
-        }
-        Err(error) => Finding::of_error("NVRTC", &error, State::Warn),
-    }
-}
-
-/// The driver, and which devices it shows.
-fn described(driver: &Driver) -> String {
-    let mut text = match driver.is_stub {
-        true => STUB.into(),
-        false => format!("for CUDA {}", spelled(driver.version)),
-    };
-    if let Some(hidden) = driver.vendor.hidden() {
-        text += &format!("; {hidden}");
-    }
-    text
+    let found = compiler::found(&nvrtc::compilers(version))
+        .map(|found| found.iter().map(|one| one.spelled()).collect::<Vec<_>>().join(", then "));
+    Finding::of("NVRTC", found, State::Warn)
 }
 
 /// What is worth a look about one device.
 fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
-    let what = format!("cuda:{ordinal}");
+    let what = driver.place(ordinal);
     if driver.is_stub {
         return vec![Finding::ok(&what, STUB)];
     }
     let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
-    let counters = sensors.counters();
     let mut findings = Vec::new();
-    if let Some(errors) = counters.ecc_uncorrected {
-        let remedy = "drain the node and reset the GPU: nvidia-smi --gpu-reset";
-        findings.push(Finding {
-            state: if errors == 0 { State::Ok } else { State::Fail },
-            what: what.clone(),
-            found: format!("{errors} uncorrectable ECC errors since the driver was loaded"),
-            remedy: if errors == 0 { String::new() } else { remedy.into() },
-        });
+    if let Some(errors) = sensors.counters().ecc_uncorrected {
+        findings.push(Finding::of_errors(&what, errors, "ECC", "nvidia-smi --gpu-reset"));
     }
     if let Some((generation, width)) = sensors.pcie() {
         let found = format!("PCIe {generation} x{width} now, {} NVLinks up", sensors.nvlinks());
@@ -233,7 +169,7 @@ fn identity(driver: &Driver, ordinal: u32) -> Identity {
     Identity {
         uuid: of_board.or_else(|| device.and_then(|device| driver.uuid(device))),
         pci: device.and_then(|device| driver.pci(device)),
-        driver: version.or_else(|| Some(format!("for CUDA {}", spelled(driver.version)))),
+        driver: version.or_else(|| Some(driver.spelled())),
         pcie_width: sensors.as_ref().and_then(|sensors| sensors.pcie()).map(|(_, width)| width),
         links: sensors.as_ref().map(|sensors| sensors.nvlinks()),
     }
@@ -241,7 +177,7 @@ fn identity(driver: &Driver, ordinal: u32) -> Identity {
 
 /// What stands in a record of NVIDIA's driver.
 fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut Environment) {
-    to.libraries.push(format!("NVIDIA driver {}", described(driver)));
+    to.libraries.push(format!("NVIDIA driver {}", driver.described()));
     if let Ok(nvml) = nvml::nvml() {
         to.libraries.extend(nvml.driver_version().map(|v| format!("NVML {v}")));
     }
@@ -252,12 +188,5 @@ fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut En
             .map_or("it does not know the device".into(), |error| error.to_string());
         to.warnings.push(format!("no telemetry from NVML: {why}"));
     }
-    if let Some(hidden) = driver.vendor.hidden() {
-        to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
-    }
-    if let Some(slice) = &properties.virtualised {
-        to.warnings.push(format!(
-            "this is a slice of a GPU ({slice}): its share of memory and clock is not stated"
-        ));
-    }
+    driver.warn(properties, "slice", to);
 }

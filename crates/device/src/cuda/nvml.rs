@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "two functions of NVML are called by their pointers")]
 
 use crate::{
-    DeviceError, chain,
+    DeviceError, Result, chain,
     gpu::sensors::{Counters, Faults, ReadSensors, Reading, USER_CLOCKS},
     library::{self, Refusal, Wanted},
 };
@@ -78,12 +78,12 @@ impl ReadSensors for Sensors {
 /// # Errors
 ///
 /// [`DeviceError::Missing`] where there is none, or it cannot start.
-pub fn nvml() -> Result<Nvml, DeviceError> {
-    static NVML: OnceLock<Result<nvml_wrapper::Nvml, DeviceError>> = OnceLock::new();
+pub fn nvml() -> Result<Nvml> {
+    static NVML: OnceLock<Result<nvml_wrapper::Nvml>> = OnceLock::new();
     NVML.get_or_init(open).as_ref().map(Nvml).map_err(Clone::clone)
 }
 
-fn open() -> Result<nvml_wrapper::Nvml, DeviceError> {
+fn open() -> Result<nvml_wrapper::Nvml> {
     let found = library::open(&LIBRARY)?;
     let opened = nvml_wrapper::Nvml::builder().lib_path(found.path().as_os_str()).init();
     opened.map_err(|error| DeviceError::Broken {

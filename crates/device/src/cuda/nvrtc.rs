@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn kernels_are_proved_with_the_options_of_the_program() {
-        let source = Source { name: "", text: "", headers: &[], options: &[], target: "{target}" };
+        let source = Source { name: "", text: "", headers: &[], target: "{target}" };
         let script = folder::path("scripts/kernels.py");
         let script = fs::read_to_string(script).expect("the script that proves kernels");
         for compiler in compilers(0) {
@@ -85,7 +85,7 @@ mod tests {
             jobs.flat_map(|job| compilers.iter().map(move |compiler| (job.clone(), compiler)))
         {
             let name = &file.path;
-            let source = Source { name, text, headers: &headers, options: &[], target: &target };
+            let source = Source { name, text, headers: &headers, target: &target };
             let by = compiler.named();
             let binary = compiler.compile(&source).unwrap_or_else(|error| {
                 panic!("{name} for {target} by {by}: {error}");
@@ -117,7 +117,7 @@ mod tests {
             for (target, compiler) in
                 targets.flat_map(|to| compilers.iter().map(move |one| (to, one)))
             {
-                let source = Source { name, text, headers: &headers, options: &[], target };
+                let source = Source { name, text, headers: &headers, target };
                 let image = compiler.compile(&source).unwrap_or_else(|error| {
                     panic!("{name} for {target} by {}: {error}", compiler.named());
                 });

@@ -1,7 +1,7 @@
 //! What a GPU says of itself, as the record keeps it. What it does not say is left out.
 
 use super::nvml;
-use crate::{DeviceError, gpu::driver::Driver};
+use crate::{Result, gpu::driver::Driver};
 use cudarc::driver::sys::CUdevice_attribute::{self, *};
 use fizeau_domain::{
     spec::{CacheLevel, Properties, STUB, rates},
@@ -14,7 +14,7 @@ use std::{ffi::c_int, fs, iter, path::Path};
 /// # Errors
 ///
 /// Where there is no such device.
-pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
+pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties> {
     let device = driver.device(ordinal)?;
     let name = driver.name(device).unwrap_or_else(|| "NVIDIA GPU".into());
     // A slice's name says so: `NVIDIA H200 MIG 1g.18gb`.
@@ -118,22 +118,8 @@ fn exps_per_clock((major, minor): (u32, u32)) -> Option<f64> {
 /// The newest major compute capability of which anything is known.
 const MAJOR_KNOWN: u32 = 12;
 
-/// Targets that compilers know, as major and minor.
-const TARGETS: [(u32, u32); 13] = [
-    (7, 0),
-    (7, 2),
-    (7, 5),
-    (8, 0),
-    (8, 6),
-    (8, 7),
-    (8, 9),
-    (9, 0),
-    (10, 0),
-    (10, 3),
-    (11, 0),
-    (12, 0),
-    (12, 1),
-];
+/// Targets that compilers know: major and minor, as the names of targets have them.
+const TARGETS: [u32; 13] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121];
 
 /// The targets whose binaries a device of a compute capability runs, its own first: its own with
 /// the instructions that no other device has, that of its family, its own without them, also where
@@ -141,9 +127,9 @@ const TARGETS: [(u32, u32); 13] = [
 fn targets((major, minor): (u32, u32)) -> Vec<String> {
     let special = (major >= 9).then(|| format!("sm_{major}{minor}a"));
     let family = (major == 12).then(|| "sm_120f".to_owned());
-    let below = |&&(of, at): &&(u32, u32)| of == major && at < minor;
-    let below = TARGETS.iter().rev().filter(below).copied();
-    let plain = iter::once((major, minor)).chain(below).map(|(of, at)| format!("sm_{of}{at}"));
+    let own = 10 * major + minor;
+    let below = TARGETS.into_iter().rev().filter(|&of| of / 10 == major && of < own);
+    let plain = iter::once(own).chain(below).map(|of| format!("sm_{of}"));
     special.into_iter().chain(family).chain(plain).collect()
 }
 

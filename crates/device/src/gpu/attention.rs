@@ -1,6 +1,6 @@
 //! How kernels of attention are launched: on how many blocks, and for which shapes.
 
-use crate::DeviceError;
+use crate::{DeviceError, Result};
 use fizeau_domain::{
     case::AttentionKind,
     kernel::{AttentionParams, Operation, manifest::KernelRow},
@@ -18,7 +18,7 @@ pub fn blocks(row: &KernelRow, params: &AttentionParams) -> Option<u32> {
 /// # Errors
 ///
 /// [`DeviceError::Unfit`], with what it is made for.
-pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<(), DeviceError> {
+pub fn check(row: &KernelRow, params: &AttentionParams) -> Result<()> {
     let unfit = |needs: String| Err(DeviceError::Unfit { kernel: row.entry.clone(), needs });
     // Decoding looks pages up, and uses its map where pages are large enough. Prefill does not.
     let is_prefill =

@@ -5,7 +5,7 @@
 #![expect(clippy::too_many_arguments, reason = "its functions have as many as they have")]
 
 use crate::{
-    DeviceError,
+    DeviceError, Result,
     library::{self, Handle, Opened, Refusal, Wanted, functions},
 };
 use fizeau_domain::{dtype::Dtype, kernel::Operation, units::Bytes};
@@ -39,7 +39,7 @@ pub struct BlasLtDialect {
     /// Codes for what it has no product for.
     pub unsupported: &'static [i32],
     /// The library, once it is opened.
-    pub opened: OnceLock<Result<Arc<Library>, DeviceError>>,
+    pub opened: OnceLock<Result<Arc<Library>>>,
 }
 
 /// How a product is told of scales that elements share.
@@ -146,7 +146,7 @@ impl BlasLtDialect {
     /// # Errors
     ///
     /// [`DeviceError::Missing`] where there is none.
-    pub fn library(&self) -> Result<Arc<Library>, DeviceError> {
+    pub fn library(&self) -> Result<Arc<Library>> {
         let open = || {
             let functions = (self.functions)(&library::open(&self.library)?);
             Ok(Arc::new(Library { functions }))

@@ -5,7 +5,7 @@
 
 use super::cache::{Cache, Key};
 use crate::{
-    DeviceError,
+    DeviceError, Result,
     library::{self, Opened, Refusal, Wanted, functions},
 };
 use fizeau_domain::spec::STUB;
@@ -53,8 +53,6 @@ pub struct Source<'s> {
     pub text: &'s str,
     /// Files that it may include: name and text.
     pub headers: &'s [(&'s str, &'s str)],
-    /// Macros, such as `-DTILE=128`.
-    pub options: &'s [String],
     /// For which target, such as `sm_90a`; `compute_80` for PTX, which the driver compiles.
     pub target: &'s str,
 }
@@ -62,7 +60,7 @@ pub struct Source<'s> {
 /// A compiler that is opened when it is first needed, once in a process.
 pub struct LazyCompiler {
     dialect: CompilerDialect,
-    opened: OnceLock<Result<Arc<Compiler>, DeviceError>>,
+    opened: OnceLock<Result<Arc<Compiler>>>,
 }
 
 impl LazyCompiler {
@@ -76,13 +74,18 @@ impl LazyCompiler {
     /// # Errors
     ///
     /// [`DeviceError::Missing`] where there is none.
-    pub fn get(&'static self) -> Result<Arc<Compiler>, DeviceError> {
+    pub fn get(&'static self) -> Result<Arc<Compiler>> {
         self.opened.get_or_init(|| Compiler::open(&self.dialect).map(Arc::new)).clone()
+    }
+
+    /// Its name, such as `NVRTC`.
+    pub fn name(&self) -> &'static str {
+        self.dialect.name
     }
 
     /// The options of a compilation.
     #[cfg(test)]
-    pub fn options(&self, source: &Source<'_>) -> Vec<String> {
+    pub fn options(&self, source: &Source<'_>) -> [String; 2] {
         self.dialect.options(source)
     }
 }
@@ -92,7 +95,7 @@ impl LazyCompiler {
 /// # Errors
 ///
 /// [`DeviceError::Missing`] with all names and the remedy of the first where there is none.
-pub fn found(compilers: &[&'static LazyCompiler]) -> Result<Vec<Arc<Compiler>>, DeviceError> {
+pub fn found(compilers: &[&'static LazyCompiler]) -> Result<Vec<Arc<Compiler>>> {
     let (mut found, mut absent) = (Vec::new(), Vec::new());
     for compiler in compilers {
         match compiler.get() {
@@ -127,11 +130,8 @@ pub struct CompilerDialect {
 
 impl CompilerDialect {
     /// The options of a compilation, the same as those that build.rs gives to its compiler.
-    pub fn options(&self, source: &Source<'_>) -> Vec<String> {
-        let target = format!("{}{}", self.target, source.target);
-        let mut options = vec![target, "-std=c++17".into()];
-        options.extend(source.options.iter().cloned());
-        options
+    pub fn options(&self, source: &Source<'_>) -> [String; 2] {
+        [format!("{}{}", self.target, source.target), "-std=c++17".into()]
     }
 }
 
@@ -154,7 +154,7 @@ impl Compiler {
     /// # Errors
     ///
     /// [`DeviceError::Missing`] where there is none.
-    pub fn open(dialect: &'static CompilerDialect) -> Result<Compiler, DeviceError> {
+    pub fn open(dialect: &'static CompilerDialect) -> Result<Compiler> {
         let functions = (dialect.functions)(&library::open(&dialect.library)?);
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the pointers are valid.
@@ -199,7 +199,7 @@ impl Compiler {
         }
     }
 
-    /// What an image of a text is kept under: no other text, option, target or compiler has the
+    /// What an image of a text is kept under: no other text, target or compiler has the
     /// same.
     fn kept_as(&self, source: &Source<'_>) -> (String, Key) {
         let compiler = format!("{} {:?}", self.dialect.name, self.version);
@@ -217,7 +217,7 @@ impl Compiler {
     /// # Errors
     ///
     /// [`DeviceError::Launch`] with the compiler's first words where it refuses the text.
-    pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>, DeviceError> {
+    pub fn compile(&self, source: &Source<'_>) -> Result<Vec<u8>> {
         let refused = |why: String| DeviceError::Launch { kernel: source.name.into(), why };
         let failed = |refusal: Refusal| refused(format!("{}: {refusal}", self.dialect.name));
         let c = |text: &str| CString::new(text).map_err(|_| refused("a zero in its text".into()));

@@ -10,7 +10,7 @@
 
 use super::{driver::Driver, progress::Progress, status::Meaning, table::Functions};
 use crate::{
-    DeviceError, Stream, clock,
+    DeviceError, Result, Stream, clock,
     library::{Handle, Refusal},
 };
 use fizeau_domain::{
@@ -30,20 +30,21 @@ const PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// A context with its stream.
 pub struct Context {
-    driver: Arc<Driver>,
-    device: c_int,
-    context: Handle,
-    stream: Handle,
+    pub(super) driver: Arc<Driver>,
+    /// The driver's handle of the device.
+    pub(super) device: c_int,
+    pub(super) context: Handle,
+    pub(super) stream: Handle,
     /// Start and end of what is timed, and the end of what runs beside it.
-    events: [Handle; 3],
-    progress: Progress,
+    pub(super) events: [Handle; 3],
+    pub(super) progress: Progress,
     deadline: Cell<Seconds>,
     /// Why nothing more is asked of it.
     lost: RefCell<Option<String>>,
     /// What holds the stream, and how much was enqueued since then.
     held: RefCell<Option<Rc<dyn Barrier>>>,
     enqueued: Cell<u32>,
-    ordinal: u32,
+    pub(super) ordinal: u32,
     /// Other devices, and streams of this one and of those.
     pub(super) peers: RefCell<Vec<Peer>>,
     pub(super) lanes: RefCell<Vec<Lane>>,
@@ -86,11 +87,7 @@ pub enum For<'k> {
 
 impl Context {
     /// Makes the device's primary context current, with a stream and two events.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Context, DeviceError> {
+    pub fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Context> {
         let device = driver.device(ordinal)?;
         let null = std::ptr::null_mut();
         let f = Arc::clone(&driver);
@@ -133,34 +130,6 @@ impl Context {
         &self.driver
     }
 
-    /// The driver's handle of the device, its number, context and stream, and the event that tells
-    /// the start of what is timed.
-    pub(super) fn device(&self) -> c_int {
-        self.device
-    }
-    pub(super) fn ordinal(&self) -> u32 {
-        self.ordinal
-    }
-    pub(super) fn own(&self) -> Handle {
-        self.context
-    }
-    pub(super) fn stream(&self) -> Handle {
-        self.stream
-    }
-    pub(super) fn started(&self) -> Handle {
-        self.events[0]
-    }
-    pub(super) fn events(&self) -> [Handle; 2] {
-        let [start, end, _] = self.events;
-        [start, end]
-    }
-    pub(super) fn shared_driver(&self) -> Arc<Driver> {
-        Arc::clone(&self.driver)
-    }
-    pub(super) fn progress(&self) -> Progress {
-        self.progress.clone()
-    }
-
     /// How much of the last-level cache is set aside; none where the driver does not say.
     pub fn cache_set_aside(&self) -> Option<Bytes> {
         let limit = self.driver.vendor.set_aside?;
@@ -176,7 +145,7 @@ impl Context {
     }
 
     /// A refusal as the error it means, remembered where nothing can come after it.
-    pub(super) fn told(&self, said: Result<(), Refusal>, what: For<'_>) -> Result<(), DeviceError> {
+    pub(super) fn told(&self, said: Result<(), Refusal>, what: For<'_>) -> Result<()> {
         let Err(refusal) = said else { return Ok(()) };
         let vendor = self.driver.vendor;
         let Refusal::Code { call, code } = refusal else {
@@ -207,7 +176,7 @@ impl Context {
     }
 
     /// The functions, with this context current; an error where the device is lost.
-    pub(super) fn current(&self) -> Result<&Functions, DeviceError> {
+    pub(super) fn current(&self) -> Result<&Functions> {
         if let Some(why) = &*self.lost.borrow() {
             return Err(DeviceError::Lost(format!(
                 "nothing more can run in this process after: {why}"
@@ -220,11 +189,7 @@ impl Context {
     }
 
     /// Memory that is not in use, and all of it.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn memory(&self) -> Result<[Bytes; 2], DeviceError> {
+    pub fn memory(&self) -> Result<[Bytes; 2]> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the pointers are valid.
         let said = unsafe { self.current()?.memory_info(&raw mut free, &raw mut total) };
@@ -237,20 +202,20 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Hang`] past the deadline; what a kernel did wrong.
-    pub fn wait(&self, what: &str) -> Result<(), DeviceError> {
+    pub fn wait(&self, what: &str) -> Result<()> {
         // Nothing else would let the stream continue.
         self.release();
         self.record(1)?;
         self.wait_for_event(1, what)
     }
 
-    fn record(&self, event: usize) -> Result<(), DeviceError> {
+    fn record(&self, event: usize) -> Result<()> {
         // SAFETY: event and stream are of this context.
         let said = unsafe { self.current()?.event_record(self.events[event], self.stream) };
         self.told(said, For::Other)
     }
 
-    fn wait_for_event(&self, event: usize, what: &str) -> Result<(), DeviceError> {
+    fn wait_for_event(&self, event: usize, what: &str) -> Result<()> {
         let functions = self.current()?;
         let start = clock::now();
         loop {
@@ -295,10 +260,7 @@ impl Context {
     /// # Errors
     ///
     /// What the work or the driver refuses; [`DeviceError::Hang`] past the deadline.
-    pub fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Seconds, DeviceError> {
+    pub fn timed(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Seconds> {
         self.progress.enqueueing();
         let enqueued = self
             .record(0)
@@ -325,11 +287,7 @@ impl Context {
 
     /// What is timed ends when all lanes have ended that are timed; what comes after it, when those
     /// have that are not. Whether there was one.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn join_lanes(&self, not_timed: bool) -> Result<bool, DeviceError> {
+    pub fn join_lanes(&self, not_timed: bool) -> Result<bool> {
         let used: Vec<[Handle; 3]> = self
             .lanes
             .borrow_mut()
@@ -347,8 +305,8 @@ impl Context {
             unsafe {
                 self.told(f.context_set(context), For::Other)?;
                 self.told(f.event_record(event, stream), For::Other)?;
-                self.told(f.context_set(self.own()), For::Other)?;
-                self.told(f.stream_wait(self.stream(), event, 0), For::Other)?;
+                self.told(f.context_set(self.context), For::Other)?;
+                self.told(f.stream_wait(self.stream, event, 0), For::Other)?;
             }
         }
         Ok(some)
@@ -380,10 +338,7 @@ impl Context {
     /// # Errors
     ///
     /// What the other library refuses; that the device is lost.
-    pub fn foreign(
-        &self,
-        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
+    pub fn foreign(&self, enqueue: &mut dyn FnMut(Stream) -> Result<()>) -> Result<()> {
         self.current()?;
         enqueue(Stream(self.stream))?;
         self.enqueued_one();
@@ -403,7 +358,7 @@ impl Context {
     /// # Errors
     ///
     /// What the driver refuses; a device without the feature is no error.
-    pub fn reset_persisting(&self) -> Result<(), DeviceError> {
+    pub fn reset_persisting(&self) -> Result<()> {
         // SAFETY: the call takes nothing.
         match unsafe { self.current()?.persisting_reset() } {
             Err(Refusal::NoSymbol(_)) => Ok(()),

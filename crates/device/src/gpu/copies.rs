@@ -7,29 +7,21 @@
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
 use super::context::{Context, For, Lane};
-use crate::{DeviceError, library::Handle};
+use crate::{Result, library::Handle};
 use fizeau_domain::kernel::TransferParams;
 
 impl Context {
     /// Copies bytes and waits: memories of any kind.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
+    pub fn copy_now(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         self.current()?;
         // SAFETY: both ranges lie within buffers, which the caller has checked.
-        let said = unsafe { self.driver().copy(to, from, bytes, self.stream()) };
+        let said = unsafe { self.driver().copy(to, from, bytes, self.stream) };
         self.told(said, For::Other)?;
         self.wait("a copy")
     }
 
     /// Enqueues a copy `repeat` times.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<(), DeviceError> {
+    pub fn copy(&self, params: &TransferParams, repeat: u32) -> Result<()> {
         // The driver copies pageable memory by itself and waits for its end: a stream that is held
         // would hold the host.
         if self.is_pageable(params.to) || self.is_pageable(params.from) {
@@ -48,13 +40,9 @@ impl Context {
     }
 
     /// The stream of a lane, which starts with what is timed; lane 0 of this device is its own.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn lane(&self, ordinal: u32, lane: u32) -> Result<Handle, DeviceError> {
-        if (ordinal, lane) == (self.ordinal(), 0) {
-            return Ok(self.stream());
+    pub fn lane(&self, ordinal: u32, lane: u32) -> Result<Handle> {
+        if (ordinal, lane) == (self.ordinal, 0) {
+            return Ok(self.stream);
         }
         let of = (ordinal, lane);
         let at = self.lanes.borrow().iter().position(|lane| lane.of == of);
@@ -71,7 +59,7 @@ impl Context {
             // SAFETY: stream and event are alive; one of another context may be waited for.
             let said = unsafe {
                 self.told(f.context_set(context), For::Other)?;
-                f.stream_wait(stream, self.started(), 0)
+                f.stream_wait(stream, self.events[0], 0)
             };
             self.told(said, For::Other)?;
             self.lanes.borrow_mut()[at].used = true;
@@ -79,9 +67,9 @@ impl Context {
         Ok(stream)
     }
 
-    fn make_lane(&self, of: (u32, u32)) -> Result<usize, DeviceError> {
-        let context = match of.0 == self.ordinal() {
-            true => self.own(),
+    fn make_lane(&self, of: (u32, u32)) -> Result<usize> {
+        let context = match of.0 == self.ordinal {
+            true => self.context,
             false => self.peer(of.0)?,
         };
         let null = std::ptr::null_mut();

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     self as device, Buffer, Capabilities, Device, DeviceError, Elsewhere, Fills, ForeignStream,
-    Function, HostNode, Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Stream,
+    Function, HostNode, Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Result, Stream,
     TakesKernels, Timing, numa,
     user::{Calls, UserFile},
 };
@@ -70,19 +70,15 @@ pub struct GpuDevice<S: ReadSensors> {
 
 impl<S: ReadSensors> GpuDevice<S> {
     /// Opens one.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn open(
         driver: Arc<Driver>,
         mut properties: Properties,
         sensors: Option<S>,
         told: DeviceDetails,
-    ) -> Result<GpuDevice<S>, DeviceError> {
+    ) -> Result<GpuDevice<S>> {
         let shelf = driver.vendor.kernels;
         let context = Rc::new(Context::open(driver, properties.ordinal)?);
-        let watch = sensors.map(|sensors| Sampler::start(sensors, context.progress()));
+        let watch = sensors.map(|sensors| Sampler::start(sensors, context.progress.clone()));
         properties.cache_set_aside = context.cache_set_aside();
         let kernels = Kernels::of(&properties, shelf, told.timer, told.block_memory)?;
         Ok(GpuDevice {
@@ -119,11 +115,11 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         function::names(&self.kernels, operation, (library, &self.told.products))
     }
 
-    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, size: Bytes) -> Result<Buffer> {
         self.context.allocate(size)
     }
 
-    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<()> {
         device::within(buffer, offset, bytes.len())?;
         let address = buffer.address + offset.0;
         match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
@@ -135,7 +131,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         }
     }
 
-    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<()> {
         device::within(buffer, offset, bytes.len())?;
         let address = buffer.address + offset.0;
         match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
@@ -147,7 +143,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         }
     }
 
-    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function> {
         let way = function::load(
             &self.kernels,
             &self.context,
@@ -160,14 +156,14 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         Ok(Function { kernel: kernel.clone(), cluster, handle: Box::new(way) })
     }
 
-    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
+    fn takes(&self, function: &Function, params: &Params) -> Result<()> {
         match function.handle.downcast_ref() {
             Some(Action::Kernel(kernel)) => kernel.takes(params, self.properties.units),
             _ => Ok(()),
         }
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let way: &Action = launch
             .function
             .handle
@@ -176,10 +172,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         way.launch(&self.context, launch)
     }
 
-    fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Timing, DeviceError> {
+    fn timed(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Timing> {
         let gate = self.gate.get_or_init(|| Gate::new(&self.kernels, &self.context).ok());
         if let Some(gate) = gate {
             gate.close(&self.context)?;
@@ -190,7 +183,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         Ok(Timing { time, clock: None, throttled, host_was_late })
     }
 
-    fn evict_cache(&self) -> Result<(), DeviceError> {
+    fn evict_cache(&self) -> Result<()> {
         let size = self.properties.last_level_cache() * 2;
         if self.evictors.get().is_none() {
             // Set a moment ago by nobody: there is one thread.
@@ -213,7 +206,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         self.context.set_deadline(deadline);
     }
 
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+    fn observe_clock(&self) -> Result<Option<Megahertz>> {
         let seen = self.kernels.observe_clock(&self.context, &self.properties)?;
         Ok(seen.or_else(|| self.watch.as_ref().and_then(Sampler::clock)))
     }
@@ -246,7 +239,7 @@ impl<S: ReadSensors> TakesKernels for GpuDevice<S> {
 }
 
 impl<S: ReadSensors> RemoteMemory for GpuDevice<S> {
-    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer, DeviceError> {
+    fn allocate_at(&self, place: Elsewhere, size: Bytes) -> Result<Buffer> {
         match place {
             Elsewhere::Host { kind, on: HostNode::Near(device) } => {
                 let pci = self.context.driver().pci_of(device);
@@ -274,13 +267,7 @@ impl<S: ReadSensors> RemoteMemory for GpuDevice<S> {
 }
 
 impl<S: ReadSensors> Fills for GpuDevice<S> {
-    fn fill(
-        &self,
-        buffer: &Buffer,
-        offset: Bytes,
-        pattern: &[u64],
-        words: u64,
-    ) -> Result<(), DeviceError> {
+    fn fill(&self, buffer: &Buffer, offset: Bytes, pattern: &[u64], words: u64) -> Result<()> {
         device::within(buffer, offset, words as usize * 8)?;
         match self.words(buffer, offset) {
             Some(own) => own.fill(&self.context, buffer.address + offset.0, pattern, words),
@@ -294,7 +281,7 @@ impl<S: ReadSensors> Fills for GpuDevice<S> {
         offset: Bytes,
         pattern: &[u64],
         words: u64,
-    ) -> Result<Option<u64>, DeviceError> {
+    ) -> Result<Option<u64>> {
         device::within(buffer, offset, words as usize * 8)?;
         let own = self.words(buffer, offset);
         let address = buffer.address + offset.0;
@@ -303,17 +290,11 @@ impl<S: ReadSensors> Fills for GpuDevice<S> {
 }
 
 impl<S: ReadSensors> ForeignStream for GpuDevice<S> {
-    fn enqueue_foreign(
-        &self,
-        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
+    fn enqueue_foreign(&self, enqueue: &mut dyn FnMut(Stream) -> Result<()>) -> Result<()> {
         self.context.foreign(enqueue)
     }
 
-    fn capture(
-        &self,
-        enqueue: &mut dyn FnMut(Stream) -> Result<(), DeviceError>,
-    ) -> Result<Replay, DeviceError> {
+    fn capture(&self, enqueue: &mut dyn FnMut(Stream) -> Result<()>) -> Result<Replay> {
         let graph = Graph::captured(&self.context, &mut |stream| enqueue(Stream(stream)))?;
         Ok(Box::new(move || graph.launch()))
     }
@@ -358,7 +339,7 @@ impl<S: ReadSensors> Reports for GpuDevice<S> {
         }
     }
 
-    fn available(&self, _: u32) -> Result<Option<f64>, DeviceError> {
+    fn available(&self, _: u32) -> Result<Option<f64>> {
         Ok(None)
     }
 }

@@ -7,14 +7,18 @@ use super::{
     vendor::{Peers, Vendor},
 };
 use crate::{
-    DeviceError, Identity,
+    DeviceError, Identity, Result,
     library::{self, Handle, Refusal},
 };
-use fizeau_domain::node_state::Gpu;
+use fizeau_domain::{
+    node_state::Gpu,
+    spec::{Properties, STUB},
+};
+use fizeau_record::{Environment, identity};
 use std::{
     ffi::{CStr, c_char, c_int},
     io,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
@@ -39,7 +43,7 @@ impl Driver {
     /// [`DeviceError::Missing`] where no driver is installed, [`DeviceError::NoDevice`] where it
     /// shows no device, [`DeviceError::Broken`] for every other reason: it cannot be loaded, is too
     /// old, refuses to start, or does not answer.
-    pub fn open(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
+    pub fn open(vendor: &'static Vendor) -> Result<Driver> {
         let silent = || DeviceError::Broken {
             what: vendor.named(),
             why: format!("it did not answer within {} s", ANSWER_MAX.as_secs()),
@@ -55,7 +59,7 @@ impl Driver {
         opened.unwrap_or_else(|| Err(silent()))
     }
 
-    fn open_now(vendor: &'static Vendor) -> Result<Driver, DeviceError> {
+    fn open_now(vendor: &'static Vendor) -> Result<Driver> {
         let functions = (vendor.functions)(&library::open(&vendor.library)?);
         let error = |refusal: Refusal| opening_error(vendor, &refusal);
         let mut version = 0;
@@ -77,10 +81,6 @@ impl Driver {
     /// # Safety
     ///
     /// Both ranges are alive until the copy is done.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub unsafe fn copy(
         &self,
         to: u64,
@@ -103,10 +103,6 @@ impl Driver {
     /// # Safety
     ///
     /// The context is alive, and of that device.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub unsafe fn enable_peer(&self, context: Handle, device: c_int) -> Result<(), Refusal> {
         let f = &self.functions;
         // SAFETY: the caller's promise; zero is the only flag there is.
@@ -123,7 +119,7 @@ impl Driver {
     /// # Errors
     ///
     /// As for [`Driver::open`].
-    pub fn count(&self) -> Result<u32, DeviceError> {
+    pub fn count(&self) -> Result<u32> {
         let mut count = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device_count(&raw mut count) }
@@ -136,7 +132,7 @@ impl Driver {
     /// # Errors
     ///
     /// Where there are fewer.
-    pub fn device(&self, ordinal: u32) -> Result<c_int, DeviceError> {
+    pub fn device(&self, ordinal: u32) -> Result<c_int> {
         let mut device = 0;
         // SAFETY: the pointer is valid.
         unsafe { self.functions.device(&raw mut device, ordinal as c_int) }
@@ -185,10 +181,52 @@ impl Driver {
         Some([hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-"))
     }
 
+    /// The driver's version, with the words before it that the vendor's users know it by.
+    pub fn spelled(&self) -> String {
+        format!("{}{}", self.vendor.before_version, (self.vendor.version)(self.version))
+    }
+
+    /// The driver, and which devices it shows.
+    pub fn described(&self) -> String {
+        let text = if self.is_stub { STUB.into() } else { self.spelled() };
+        self.vendor.hidden().iter().fold(text, |text, hidden| format!("{text}; {hidden}"))
+    }
+
+    /// Warns in a record of what a GPU is only a part of, and of GPUs that are hidden. `part` is
+    /// what the vendor calls such a part.
+    pub fn warn(&self, properties: &Properties, part: &str, to: &mut Environment) {
+        if let Some(hidden) = self.vendor.hidden() {
+            to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
+        }
+        if let Some(mode) = &properties.virtualised {
+            to.warnings.push(format!(
+                "this is a {part} of a GPU ({mode}): its share of memory and clock is not stated"
+            ));
+        }
+    }
+
+    /// Who a GPU is, by what tells it from others and by what its board says.
+    pub fn who(&self, ordinal: u32, own: Identity, board: identity::Gpu) -> identity::Gpu {
+        identity::Gpu {
+            device: self.place(ordinal),
+            product: self.device(ordinal).ok().and_then(|device| self.name(device)),
+            pci: own.pci,
+            uuid: own.uuid,
+            driver: own.driver,
+            stub: self.is_stub,
+            ..board
+        }
+    }
+
+    /// A device as users name it, such as `cuda:0`.
+    pub fn place(&self, ordinal: u32) -> String {
+        format!("{}:{ordinal}", self.vendor.interface.to_ascii_lowercase())
+    }
+
     /// A GPU at rest, as far as the driver tells without its sensors.
     pub fn shown(&self, ordinal: u32, identity: Identity) -> Gpu {
         Gpu {
-            name: format!("{}:{ordinal}", self.vendor.interface.to_ascii_lowercase()),
+            name: self.place(ordinal),
             pci: identity.pci,
             uuid: identity.uuid,
             has_driver: true,
@@ -206,6 +244,28 @@ impl Driver {
         unsafe { self.functions.device_memory(&raw mut bytes, device) }.ok()?;
         Some(bytes as u64)
     }
+}
+
+/// The devices of a driver, at least one.
+///
+/// # Errors
+///
+/// Where there is no driver, it shows no device, or one cannot be read.
+pub fn devices(
+    driver: Result<Arc<Driver>>,
+    read: impl Fn(&Driver, u32) -> Result<Properties>,
+) -> Result<Vec<Properties>> {
+    let driver = driver?;
+    match driver.count()? {
+        0 => Err(driver.vendor.none_shown()),
+        count => (0..count).map(|ordinal| read(&driver, ordinal)).collect(),
+    }
+}
+
+/// What is told of each device; nothing where there is no driver.
+pub fn of_each<T>(driver: Result<Arc<Driver>>, tell: impl Fn(&Driver, u32) -> T) -> Vec<T> {
+    let Ok(driver) = driver else { return Vec::new() };
+    (0..driver.count().unwrap_or(0)).map(|ordinal| tell(&driver, ordinal)).collect()
 }
 
 /// The longest wait for a driver that starts. With GPUs that no process has used since the last one

@@ -5,7 +5,7 @@ use super::{
     context::Context,
     kernels::{Kernels, Loaded},
 };
-use crate::{Buffer, DeviceError};
+use crate::{Buffer, DeviceError, Result};
 use fizeau_domain::{
     kernel::{CompareParams, FillParams, Operation},
     units::Bytes,
@@ -32,11 +32,7 @@ impl FillCompare {
     /// # Errors
     ///
     /// Where they cannot be had.
-    pub fn new(
-        kernels: &Kernels,
-        context: &Rc<Context>,
-        units: u32,
-    ) -> Result<FillCompare, DeviceError> {
+    pub fn new(kernels: &Kernels, context: &Rc<Context>, units: u32) -> Result<FillCompare> {
         Ok(FillCompare {
             fill: kernels.load(context, Operation::Fill, "portable")?,
             compare: kernels.load(context, Operation::Compare, "portable")?,
@@ -48,7 +44,7 @@ impl FillCompare {
     }
 
     /// Shows that a difference is found, before anything is believed to have none.
-    fn check(&self, context: &Rc<Context>) -> Result<(), DeviceError> {
+    fn check(&self, context: &Rc<Context>) -> Result<()> {
         const LENGTH: u64 = 1001;
         let target = context.allocate(Bytes(8 * LENGTH))?;
         let words: Vec<u64> = [1, 2, 3].into_iter().cycle().take(LENGTH as usize).collect();
@@ -67,17 +63,13 @@ impl FillCompare {
     }
 
     /// Fills words with a pattern that repeats.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn fill(
         &self,
         context: &Rc<Context>,
         target: u64,
         pattern: &[u64],
         length: u64,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let (pattern, period) = (self.put(context, pattern)?, pattern.len() as u64);
         let params = FillParams { target, pattern, length, period };
         self.fill.launch_plain(context, self.units, &params)?;
@@ -85,11 +77,7 @@ impl FillCompare {
     }
 
     /// Reads all of a buffer, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn read(&self, context: &Rc<Context>, buffer: &Buffer) -> Result<(), DeviceError> {
+    pub fn read(&self, context: &Rc<Context>, buffer: &Buffer) -> Result<()> {
         // Compared with one word, itself: what comes out is of no use.
         let (values, differing) = (buffer.address, self.differing.address);
         let length = buffer.size.0 / 8;
@@ -98,17 +86,13 @@ impl FillCompare {
     }
 
     /// How many words differ from the pattern.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn differing(
         &self,
         context: &Rc<Context>,
         values: u64,
         pattern: &[u64],
         length: u64,
-    ) -> Result<u64, DeviceError> {
+    ) -> Result<u64> {
         if !self.is_checked.replace(true) {
             self.check(context)?;
         }
@@ -121,7 +105,7 @@ impl FillCompare {
         values: u64,
         pattern: &[u64],
         length: u64,
-    ) -> Result<u64, DeviceError> {
+    ) -> Result<u64> {
         let (pattern, period) = (self.put(context, pattern)?, pattern.len() as u64);
         let differing = self.differing.address;
         context.write(differing, &[0; 8])?;
@@ -133,7 +117,7 @@ impl FillCompare {
     }
 
     /// Puts a pattern where the kernels find it.
-    fn put(&self, context: &Rc<Context>, pattern: &[u64]) -> Result<u64, DeviceError> {
+    fn put(&self, context: &Rc<Context>, pattern: &[u64]) -> Result<u64> {
         let size = Bytes(pattern.len() as u64 * 8);
         let mut place = self.pattern.borrow_mut();
         if place.as_ref().is_none_or(|place| place.size < size) {

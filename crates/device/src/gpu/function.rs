@@ -7,7 +7,7 @@ use super::{
     kernels::{Kernels, Loaded},
     products::Products,
 };
-use crate::{DeviceError, Launch};
+use crate::{Launch, Result};
 use fizeau_domain::{
     case::{KernelName, Launching},
     kernel::{GemmParams, LaunchParams, Operation, TransferParams},
@@ -72,7 +72,7 @@ pub fn load(
     operation: Operation,
     name: &str,
     kinds: &[Kind],
-) -> Result<Action, DeviceError> {
+) -> Result<Action> {
     let kernel = || kernels.load(context, of_kernel(operation), name);
     Ok(match (operation, name) {
         (Operation::Copy, COPY_ENGINE) => Action::Copy,
@@ -108,11 +108,7 @@ impl Action {
     }
 
     /// Enqueues it.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
+    pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<()> {
         match self {
             Action::Kernel(kernel) => kernel.launch(context, launch),
             Action::Library(products) => {

@@ -13,7 +13,7 @@ use super::{
     kernels::{Kernels, Loaded},
     memory::Pinned,
 };
-use crate::DeviceError;
+use crate::Result;
 use fizeau_domain::kernel::{HoldParams, Operation};
 use std::rc::Rc;
 
@@ -36,7 +36,7 @@ impl Gate {
     /// # Errors
     ///
     /// Where the kernel or the memory cannot be had.
-    pub fn new(kernels: &Kernels, context: &Rc<Context>) -> Result<Gate, DeviceError> {
+    pub fn new(kernels: &Kernels, context: &Rc<Context>) -> Result<Gate> {
         let kernel = kernels.load(context, Operation::Hold, "portable")?;
         let word = Rc::new(Word(context.pinned(WAITED + size_of::<u64>())?));
         let params = HoldParams {
@@ -49,11 +49,7 @@ impl Gate {
 
     /// Holds what is enqueued from now on. The context opens the gate when it has enqueued as much
     /// as its queue is sure to take.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn close(&self, context: &Context) -> Result<(), DeviceError> {
+    pub fn close(&self, context: &Context) -> Result<()> {
         self.word.set(0);
         self.word.forget_wait();
         self.kernel.launch_plain(context, 1, &self.params)?;

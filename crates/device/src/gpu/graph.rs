@@ -8,7 +8,7 @@ use super::{
     status::Meaning,
     vendor::Shape,
 };
-use crate::{DeviceError, library::Handle};
+use crate::{DeviceError, Result, library::Handle};
 use std::rc::Rc;
 
 /// A graph that can be launched again and again.
@@ -21,17 +21,13 @@ pub struct Graph {
 
 impl Graph {
     /// `count` launches of a kernel, one after the other.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn of(
         context: &Rc<Context>,
         entry: &Entry,
         shape: &Shape,
         params: &mut Arguments,
         count: u32,
-    ) -> Result<Graph, DeviceError> {
+    ) -> Result<Graph> {
         Graph::captured(context, &mut |stream| {
             context.launch_on(stream, entry, shape, params, count)
         })
@@ -44,8 +40,8 @@ impl Graph {
     /// What the driver refuses, or what enqueues.
     pub fn captured(
         context: &Rc<Context>,
-        enqueue: &mut dyn FnMut(Handle) -> Result<(), DeviceError>,
-    ) -> Result<Graph, DeviceError> {
+        enqueue: &mut dyn FnMut(Handle) -> Result<()>,
+    ) -> Result<Graph> {
         let null = std::ptr::null_mut();
         let context = Rc::clone(context);
         let mut made = Graph { context, stream: null, graph: null, executable: null };
@@ -73,14 +69,10 @@ impl Graph {
     }
 
     /// Enqueues it.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn launch(&self) -> Result<(), DeviceError> {
+    pub fn launch(&self) -> Result<()> {
         let context = &self.context;
         // SAFETY: graph and stream are alive.
-        let said = unsafe { context.current()?.graph_launch(self.executable, context.stream()) };
+        let said = unsafe { context.current()?.graph_launch(self.executable, context.stream) };
         context.told(said, For::Kernel("graph"))?;
         context.enqueued_one();
         Ok(())

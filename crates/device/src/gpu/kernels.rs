@@ -17,7 +17,7 @@ use super::{
     vendor::{KernelSet, Shape},
 };
 use crate::{
-    Buffer, DeviceError, Launch,
+    Buffer, DeviceError, Launch, Result,
     bundle::{self, Bundled},
     user::UserFile,
 };
@@ -80,7 +80,7 @@ impl Kernels {
         set: KernelSet,
         timer: f64,
         block_memory: Option<Bytes>,
-    ) -> Result<Kernels, DeviceError> {
+    ) -> Result<Kernels> {
         let manifest: Manifest = toml::from_str((set.files)().manifest)
             .map_err(|error| DeviceError::Driver(format!("the list of kernels: {error}")))?;
         let targets = properties.features.clone();
@@ -177,7 +177,7 @@ impl Kernels {
         context: &Rc<Context>,
         operation: Operation,
         kernel: &str,
-    ) -> Result<Loaded, DeviceError> {
+    ) -> Result<Loaded> {
         let mut rows = self.rows();
         let (file, row) = rows
             .find(|(_, row)| row.operation == operation && row.name == kernel)
@@ -207,11 +207,7 @@ impl Kernels {
     }
 
     /// The module of a file, loaded once.
-    fn module(
-        &self,
-        context: &Rc<Context>,
-        file: &File,
-    ) -> Result<(Rc<Module>, Code), DeviceError> {
+    fn module(&self, context: &Rc<Context>, file: &File) -> Result<(Rc<Module>, Code)> {
         if let Some(loaded) = self.modules.borrow().get(&file.path) {
             return Ok(loaded.clone());
         }
@@ -234,7 +230,7 @@ impl Kernels {
         context: &Rc<Context>,
         file: &File,
         targets: &[&str],
-    ) -> Result<Result<(Rc<Module>, Code), String>, DeviceError> {
+    ) -> Result<Result<(Rc<Module>, Code), String>> {
         let builder = self.set.builder;
         let mut refused =
             format!("this build has no binaries of its kernels: no {builder} was found");
@@ -265,7 +261,7 @@ impl Kernels {
         file: &File,
         targets: &[&str],
         refused: &str,
-    ) -> Result<(Rc<Module>, Code), DeviceError> {
+    ) -> Result<(Rc<Module>, Code)> {
         let compilers = (self.set.compilers)(context.driver().version);
         let compilers = compiler::found(&compilers).map_err(|error| match error {
             DeviceError::Missing { what, remedy } => {
@@ -281,7 +277,7 @@ impl Kernels {
             targets.iter().flat_map(|target| compilers.iter().map(move |one| (one, target)));
         for (compiler, target) in tries {
             let (name, text) = self.text(file, target)?;
-            let source = Source { name, text, headers: bundle::headers(), options: &[], target };
+            let source = Source { name, text, headers: bundle::headers(), target };
             let by = compiler.named();
             if let Some(image) = compiler.kept(&source) {
                 if let Ok(module) = context.module(&image, name) {
@@ -328,7 +324,7 @@ impl Kernels {
     }
 
     /// The name of a file's text, and the text.
-    fn text<'k>(&'k self, file: &'k File, target: &str) -> Result<(&'k str, &'k str), DeviceError> {
+    fn text<'k>(&'k self, file: &'k File, target: &str) -> Result<(&'k str, &'k str)> {
         let Some(user) = self.user_file(file) else {
             let Bundled { path, text, .. } = self.bundled(file, target)?;
             return Ok((path, text));
@@ -340,7 +336,7 @@ impl Kernels {
         Ok((&file.path, std::str::from_utf8(&user.bytes).map_err(told)?))
     }
 
-    fn bundled(&self, file: &File, target: &str) -> Result<Bundled, DeviceError> {
+    fn bundled(&self, file: &File, target: &str) -> Result<Bundled> {
         (self.set.files)()
             .find(&file.path, target)
             .ok_or_else(|| DeviceError::Driver(format!("no {}", file.path)))
@@ -348,15 +344,11 @@ impl Kernels {
 
     /// The clock of the units: the median of what each counts against the device's own timer.
     /// None where the kernel that does so cannot be had.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn observe_clock(
         &self,
         context: &Rc<Context>,
         properties: &Properties,
-    ) -> Result<Option<Megahertz>, DeviceError> {
+    ) -> Result<Option<Megahertz>> {
         let make = |kernel| Observer::new(kernel, context, properties).ok();
         let load = || self.load(context, Operation::Clock, "portable").ok();
         let made = self.observer.get_or_init(|| load().and_then(make));
@@ -370,7 +362,7 @@ fn image_of_user(
     context: &Rc<Context>,
     file: &UserFile,
     targets: &[&str],
-) -> Result<(Rc<Module>, Code), DeviceError> {
+) -> Result<(Rc<Module>, Code)> {
     let kernel = file.path.display().to_string();
     match context.module(&file.bytes, &kernel) {
         Ok(module) => {
@@ -420,7 +412,7 @@ impl Loaded {
     /// # Errors
     ///
     /// What the driver refuses; [`DeviceError::Unsupported`] where it is not made for the shape.
-    pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<(), DeviceError> {
+    pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<()> {
         let row = &self.row;
         let mut parameters = vec![launch.params.bytes().to_vec()];
         if row.repeat == Repeat::Inside {
@@ -477,13 +469,13 @@ impl Loaded {
             Params::Transfer(transfer) => transfer.lane,
             _ => 0,
         };
-        let stream = context.lane(context.ordinal(), lane)?;
+        let stream = context.lane(context.ordinal, lane)?;
         context.launch_on(stream, &self.entry, &shape(row, blocks), &mut params, launches)
     }
 
     /// The address of scratch memory for `blocks` blocks, which is allocated when first needed and
     /// left as it was by every launch.
-    fn scratch(&self, context: &Rc<Context>, blocks: u32) -> Result<u64, DeviceError> {
+    fn scratch(&self, context: &Rc<Context>, blocks: u32) -> Result<u64> {
         let mut scratch = self.scratch.borrow_mut();
         if let Some((_, buffer)) = scratch.as_ref().filter(|(of, _)| *of == blocks) {
             return Ok(buffer.address);
@@ -495,15 +487,7 @@ impl Loaded {
     }
 
     /// A graph of as many launches as is said.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn graph(
-        &self,
-        context: &Rc<Context>,
-        params: &LaunchParams,
-    ) -> Result<Graph, DeviceError> {
+    pub fn graph(&self, context: &Rc<Context>, params: &LaunchParams) -> Result<Graph> {
         let mut bytes = Arguments::new(bytemuck::bytes_of(params));
         Graph::of(context, &self.entry, &shape(&self.row, 1), &mut bytes, params.kernels as u32)
     }
@@ -513,7 +497,7 @@ impl Loaded {
     /// # Errors
     ///
     /// [`DeviceError::Unfit`] where it is not.
-    pub fn takes(&self, params: &Params, units: u32) -> Result<(), DeviceError> {
+    pub fn takes(&self, params: &Params, units: u32) -> Result<()> {
         match params {
             Params::Gemm(gemm) => {
                 self.check_shape(gemm)?;
@@ -527,22 +511,18 @@ impl Loaded {
     }
 
     /// Enqueues it once on `units` units, with its parameters.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch_plain<P: NoUninit>(
         &self,
         context: &Context,
         units: u32,
         params: &P,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let mut params = Arguments::new(bytemuck::bytes_of(params));
         let blocks = if self.row.grid == Grid::One { 1 } else { units * self.row.per_unit };
         context.launch(&self.entry, &shape(&self.row, blocks), &mut params, 1)
     }
 
-    fn check_shape(&self, gemm: &GemmParams) -> Result<(), DeviceError> {
+    fn check_shape(&self, gemm: &GemmParams) -> Result<()> {
         if let Some(columns_max) = self.row.columns_max.filter(|&most| gemm.n > most) {
             let needs = format!("at most {columns_max} columns");
             return Err(DeviceError::Unfit { kernel: self.row.entry.clone(), needs });
@@ -550,12 +530,12 @@ impl Loaded {
         self.check_rows(tensor_map::row_bytes(gemm), gemm.m)
     }
 
-    fn check_groups(&self, groups: &GroupedParams) -> Result<(), DeviceError> {
+    fn check_groups(&self, groups: &GroupedParams) -> Result<()> {
         self.check_rows(tensor_map::row_bytes_of_groups(groups), groups.rows_max)
     }
 
     /// Whether it is made for rows of this length in bytes, and for this number of rows.
-    fn check_rows(&self, rows: [u64; 3], most: u32) -> Result<(), DeviceError> {
+    fn check_rows(&self, rows: [u64; 3], most: u32) -> Result<()> {
         let KernelRow { alignment, rows_min, rows_max, .. } = self.row;
         let needs = if !rows.iter().all(|row| row.is_multiple_of(u64::from(alignment))) {
             format!("rows of whole {alignment} bytes in A, B and C")

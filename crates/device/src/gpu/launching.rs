@@ -10,31 +10,23 @@ use super::{
     vendor::{Launching, Shape},
 };
 use crate::{
-    DeviceError,
+    DeviceError, Result,
     library::{Handle, Refusal},
 };
 
 impl Context {
     /// Enqueues a kernel `repeat` times.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch(
         &self,
         entry: &Entry,
         shape: &Shape,
         params: &mut Arguments,
         repeat: u32,
-    ) -> Result<(), DeviceError> {
-        self.launch_on(self.stream(), entry, shape, params, repeat)
+    ) -> Result<()> {
+        self.launch_on(self.stream, entry, shape, params, repeat)
     }
 
     /// The same on another stream of this device.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
     pub fn launch_on(
         &self,
         stream: Handle,
@@ -42,7 +34,7 @@ impl Context {
         shape: &Shape,
         params: &mut Arguments,
         repeat: u32,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         if let Some(why) = entry.too_large.clone() {
             return Err(DeviceError::Launch { kernel: entry.name.clone(), why });
         }
@@ -74,11 +66,7 @@ impl Context {
     }
 
     /// Encodes a tensor map.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<Vec<u8>, DeviceError> {
+    pub fn encode(&self, encoding: &Encoding, entry: &Entry) -> Result<Vec<u8>> {
         let Some(encode) = self.driver().vendor.encode else {
             let needs = "a device with tensor maps".into();
             return Err(DeviceError::Unsupported { kernel: entry.name.clone(), needs });
@@ -96,10 +84,6 @@ impl Context {
 /// # Safety
 ///
 /// The function is loaded and the stream alive; the extras end as the vendor has it.
-///
-/// # Errors
-///
-/// What the driver refuses.
 pub unsafe fn plain(f: &Functions, launching: &Launching) -> Result<(), Refusal> {
     let Launching { function, stream, shape, params, extra } = *launching;
     let Shape { grid: [x, y, z], threads, shared, .. } = shape;

@@ -13,7 +13,7 @@ use super::{
     progress::{Progress, Step},
     status::Meaning,
 };
-use crate::{Buffer, DeviceError, Pulse, Stage, library::Handle};
+use crate::{Buffer, Pulse, Result, Stage, library::Handle};
 use fizeau_domain::units::Bytes;
 use std::{
     rc::Rc,
@@ -50,11 +50,7 @@ pub struct LivenessProbe {
 
 impl LivenessProbe {
     /// Makes what will be asked now, while the device does answer.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn new(context: &Rc<Context>) -> Result<LivenessProbe, DeviceError> {
+    pub fn new(context: &Rc<Context>) -> Result<LivenessProbe> {
         let word = context.allocate(Bytes(4))?;
         let (mut stream, mut answered) = (std::ptr::null_mut(), std::ptr::null_mut());
         let f = context.current()?;
@@ -65,16 +61,16 @@ impl LivenessProbe {
             context.told(f.event_create(&raw mut answered, 0), For::Other)?;
         }
         let asked = Asked {
-            context: context.own(),
-            events: context.events(),
+            context: context.context,
+            events: [context.events[0], context.events[1]],
             stream,
             answered,
             word: word.address,
         };
         Ok(LivenessProbe {
-            driver: context.shared_driver(),
+            driver: Arc::clone(&context.driver),
             asked: Arc::new(Mutex::new(Some(asked))),
-            progress: context.progress(),
+            progress: context.progress.clone(),
             _word: word,
         })
     }

@@ -6,7 +6,7 @@ use super::{
     context::{Context, For, Peer},
     status::Meaning,
 };
-use crate::{Buffer, DeviceError, library::Handle};
+use crate::{Buffer, DeviceError, Result, library::Handle};
 use fizeau_domain::{case::HostMemory, units::Bytes};
 use std::{alloc, ffi::c_void, rc::Rc};
 
@@ -36,7 +36,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Allocation`] where there is not so much.
-    pub fn allocate(self: &Rc<Context>, size: Bytes) -> Result<Buffer, DeviceError> {
+    pub fn allocate(self: &Rc<Context>, size: Bytes) -> Result<Buffer> {
         let mut address = 0;
         // The driver refuses to allocate nothing.
         let bytes = size.0.max(1) as usize;
@@ -46,48 +46,36 @@ impl Context {
         self.told(said, For::Memory(size.0))?;
         let owner = Memory { context: Rc::clone(self), address };
         // SAFETY: the memory was just allocated with this size.
-        self.told(unsafe { f.set(address, 0, bytes, self.stream()) }, For::Other)?;
+        self.told(unsafe { f.set(address, 0, bytes, self.stream) }, For::Other)?;
         Ok(Buffer { address, size, owner: Box::new(owner) })
     }
 
     /// Copies bytes to an address and waits.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: the caller's range lies within a buffer; the bytes live until the wait is over.
         let said = unsafe {
-            self.current()?.to_device(address, bytes.as_ptr().cast(), bytes.len(), self.stream())
+            self.current()?.to_device(address, bytes.as_ptr().cast(), bytes.len(), self.stream)
         };
         self.told(said, For::Other)?;
         self.wait("a copy to the device")
     }
 
     /// Copies bytes from an address and waits.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: as in `write`.
         let said = unsafe {
             let bytes_at = bytes.as_mut_ptr().cast();
-            self.current()?.to_host(bytes_at, address, bytes.len(), self.stream())
+            self.current()?.to_host(bytes_at, address, bytes.len(), self.stream)
         };
         self.told(said, For::Other)?;
         self.wait("a copy from the device")
     }
 
     /// Sets bytes, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn set(&self, buffer: &Buffer, value: u8) -> Result<(), DeviceError> {
+    pub fn set(&self, buffer: &Buffer, value: u8) -> Result<()> {
         let size = buffer.size.0 as usize;
         // SAFETY: the buffer is of this size.
-        let said = unsafe { self.current()?.set(buffer.address, value, size, self.stream()) };
+        let said = unsafe { self.current()?.set(buffer.address, value, size, self.stream) };
         self.told(said, For::Other)
     }
 
@@ -96,7 +84,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Allocation`] where there is none.
-    pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned, DeviceError> {
+    pub fn pinned(self: &Rc<Context>, bytes: usize) -> Result<Pinned> {
         let f = self.current()?;
         let mut on_host = std::ptr::null_mut();
         let mapped = self.driver().vendor.flags.mapped;
@@ -115,7 +103,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Allocation`] where there is none.
-    pub fn of_host(self: &Rc<Self>, kind: HostMemory, size: Bytes) -> Result<Buffer, DeviceError> {
+    pub fn of_host(self: &Rc<Self>, kind: HostMemory, size: Bytes) -> Result<Buffer> {
         let (on_host, layout) = match kind {
             HostMemory::Pinned => {
                 let mut on_host = std::ptr::null_mut();
@@ -160,7 +148,7 @@ impl Context {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where this device does not reach it.
-    pub fn of_peer(self: &Rc<Self>, ordinal: u32, size: Bytes) -> Result<Buffer, DeviceError> {
+    pub fn of_peer(self: &Rc<Self>, ordinal: u32, size: Bytes) -> Result<Buffer> {
         let context = self.peer(ordinal)?;
         let f = &self.driver().functions;
         let mut address = 0;
@@ -177,7 +165,7 @@ impl Context {
     }
 
     /// The context of another device, made once, with its memory within reach.
-    pub(super) fn peer(&self, ordinal: u32) -> Result<Handle, DeviceError> {
+    pub(super) fn peer(&self, ordinal: u32) -> Result<Handle> {
         if let Some(peer) = self.peers.borrow().iter().find(|peer| peer.ordinal == ordinal) {
             return Ok(peer.context);
         }
@@ -185,7 +173,7 @@ impl Context {
         let f = self.current()?;
         let mut reaches = 0;
         // SAFETY: the pointer is valid.
-        let said = unsafe { f.peer_can(&raw mut reaches, self.device(), device) };
+        let said = unsafe { f.peer_can(&raw mut reaches, self.device, device) };
         self.told(said, For::Other)?;
         if reaches == 0 {
             let backend = self.driver().vendor.interface.to_ascii_lowercase();
@@ -245,7 +233,7 @@ impl Drop for Pinned {
 /// # Errors
 ///
 /// Where the buffer is not of the host.
-pub fn write_host(buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+pub fn write_host(buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<()> {
     let at = on_host(buffer)?;
     // SAFETY: the range lies within the buffer, which nothing else writes: copies were waited for.
     unsafe { at.add(offset.0 as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -257,14 +245,14 @@ pub fn write_host(buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), De
 /// # Errors
 ///
 /// Where the buffer is not of the host.
-pub fn read_host(buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+pub fn read_host(buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<()> {
     let at = on_host(buffer)?;
     // SAFETY: as in `write_host`.
     unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(at.add(offset.0 as usize), bytes.len()) };
     Ok(())
 }
 
-fn on_host(buffer: &Buffer) -> Result<*mut u8, DeviceError> {
+fn on_host(buffer: &Buffer) -> Result<*mut u8> {
     match buffer.owner.downcast_ref::<Owned>().map(|owned| &owned.remote) {
         Some(Remote::Host(at)) => Ok(*at),
         _ => Err(DeviceError::Driver("a buffer that is not of the host".into())),

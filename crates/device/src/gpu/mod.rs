@@ -7,6 +7,9 @@
 //! `copies`, `module`, `parameters`, `launching` and `graph` (what a context does), `kernels`
 //! (those of `kernels/`) and `products` (the vendor's), `gate`, `fill_compare` and `liveness`
 //! (tools made of these), `function` (what a launch does), `device` (the whole).
+//!
+//! Where a function here gives a [`Result`](crate::Result) and says nothing of errors, they are
+//! what the driver refuses.
 
 mod attention;
 pub mod blas_lt;

@@ -8,7 +8,7 @@ use super::{
     vendor::Shape,
 };
 use crate::{
-    DeviceError,
+    DeviceError, Result,
     library::{Handle, Refusal},
 };
 use fizeau_domain::units::Bytes;
@@ -82,7 +82,7 @@ impl Module {
         name: &CStr,
         shape: &Shape,
         block_memory: Option<Bytes>,
-    ) -> Result<Entry, DeviceError> {
+    ) -> Result<Entry> {
         let context = &self.context;
         let f = context.current()?;
         let spelled = name.to_string_lossy().into_owned();
@@ -116,11 +116,7 @@ const PARAMETERS_MAX: usize = 1 << 15;
 impl Entry {
     /// Bytes of each of its parameters, as its machine code has them. `None` where the driver does
     /// not tell: NVIDIA's tells since CUDA 12.4, AMD's does not.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn parameters(&self) -> Result<Option<Vec<usize>>, DeviceError> {
+    pub fn parameters(&self) -> Result<Option<Vec<usize>>> {
         let context = &self.module.context;
         let (f, vendor) = (context.current()?, context.driver().vendor);
         let mut found = Vec::new();

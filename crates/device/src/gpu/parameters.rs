@@ -1,7 +1,7 @@
 //! What a user's kernel takes, beside what its launches give.
 
 use super::module::Entry;
-use crate::{DeviceError, user::UserFile};
+use crate::{DeviceError, Result, user::UserFile};
 use fizeau_domain::kernel::manifest::{KernelRow, Map, Repeat};
 
 /// Bytes of a tensor map among a kernel's parameters: `CUtensorMap`.
@@ -13,7 +13,7 @@ const MAP_BYTES: usize = 128;
 /// # Errors
 ///
 /// Both lists of parameters, in words.
-pub fn check(entry: &Entry, row: &KernelRow, user: &UserFile) -> Result<(), DeviceError> {
+pub fn check(entry: &Entry, row: &KernelRow, user: &UserFile) -> Result<()> {
     let Some(takes) = entry.parameters()? else { return Ok(()) };
     let zeros = row.operation.params();
     let mut given = vec![(zeros.struct_name().to_owned(), zeros.bytes().len())];

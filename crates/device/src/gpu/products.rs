@@ -11,7 +11,7 @@ use super::{
     blas_lt::{Algorithm, BlasLtDialect, Kind, Library},
     context::Context,
 };
-use crate::{Buffer, DeviceError, library::Handle};
+use crate::{Buffer, DeviceError, Result, library::Handle};
 use fizeau_domain::{dtype::Dtype, kernel::GemmParams, outcome::Code, spec::STUB};
 use std::{cell::RefCell, ffi::c_int, rc::Rc, sync::Arc};
 
@@ -47,7 +47,7 @@ impl Products {
     /// # Errors
     ///
     /// Where it is not there, or refuses.
-    pub fn new(context: &Rc<Context>, kinds: &[Kind]) -> Result<Products, DeviceError> {
+    pub fn new(context: &Rc<Context>, kinds: &[Kind]) -> Result<Products> {
         let dialect = context.driver().vendor.products;
         let library = dialect.library()?;
         context.current()?;
@@ -83,7 +83,7 @@ impl Products {
     /// # Errors
     ///
     /// [`DeviceError::NotOffered`] where the library has no algorithm for it.
-    pub fn launch(&self, gemm: &GemmParams, repeat: u32) -> Result<(), DeviceError> {
+    pub fn launch(&self, gemm: &GemmParams, repeat: u32) -> Result<()> {
         let mut planned = self.planned.borrow_mut();
         let described = GemmParams { a: 0, b: 0, c: 0, ..*gemm };
         let at = match planned.iter().position(|(of, _)| *of == described) {
@@ -114,12 +114,7 @@ impl Products {
         })
     }
 
-    fn multiply(
-        &self,
-        gemm: &GemmParams,
-        plan: &Planned,
-        algorithm: &Algorithm,
-    ) -> Result<(), DeviceError> {
+    fn multiply(&self, gemm: &GemmParams, plan: &Planned, algorithm: &Algorithm) -> Result<()> {
         self.context.current()?;
         let (factor, zero) = factors(&plan.kind, gemm.factor);
         // SAFETY: the operands are as large as the layouts say, and outlive what is enqueued; the
@@ -141,13 +136,13 @@ impl Products {
                 algorithm,
                 self.workspace.address,
                 self.dialect.workspace.0 as usize,
-                self.context.stream(),
+                self.context.stream,
             )
         }
         .map_err(|code| self.dialect.error(code))
     }
 
-    fn plan(&self, gemm: &GemmParams) -> Result<Planned, DeviceError> {
+    fn plan(&self, gemm: &GemmParams) -> Result<Planned> {
         self.context.current()?;
         let dtype = Dtype::ALL.get(gemm.dtype as usize);
         let kind = self.kinds.iter().find(|kind| Some(&kind.dtype) == dtype);
@@ -174,7 +169,7 @@ impl Products {
     }
 
     /// The algorithms that may do, the best guess first.
-    fn heuristics(&self, plan: &Planned) -> Result<Vec<Algorithm>, DeviceError> {
+    fn heuristics(&self, plan: &Planned) -> Result<Vec<Algorithm>> {
         let f = &self.library.functions;
         let words = self.dialect.found[0] / 8;
         let mut found = vec![0u64; words * ALGORITHMS];
@@ -207,7 +202,7 @@ impl Products {
         gemm: &GemmParams,
         plan: &Planned,
         algorithm: &Algorithm,
-    ) -> Result<Result<f64, DeviceError>, DeviceError> {
+    ) -> Result<Result<f64>> {
         if let Err(refused) = self.multiply(gemm, plan, algorithm) {
             return Ok(Err(refused));
         }
@@ -258,11 +253,7 @@ fn factors(kind: &Kind, of_operands: f32) -> ([u64; 1], [u64; 1]) {
 ///
 /// What the library refuses.
 #[cfg(test)]
-pub fn try_description(
-    dialect: &BlasLtDialect,
-    kind: &Kind,
-    gemm: &GemmParams,
-) -> Result<(), DeviceError> {
+pub fn try_description(dialect: &BlasLtDialect, kind: &Kind, gemm: &GemmParams) -> Result<()> {
     Planned::described(dialect, &dialect.library()?, kind, gemm).map(drop)
 }
 
@@ -273,7 +264,7 @@ impl Planned {
         library: &Arc<Library>,
         kind: &Kind,
         gemm: &GemmParams,
-    ) -> Result<Planned, DeviceError> {
+    ) -> Result<Planned> {
         let error = |code| dialect.error(code);
         let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(u64::from);
         let by_columns = matches!(kind.dtype.unscaled(), Dtype::Fp8 | Dtype::Fp4);

@@ -37,3 +37,28 @@ pub struct Code {
     /// What it means.
     pub meaning: Meaning,
 }
+
+/// Whether codes are in the order of their numbers, each once.
+pub const fn are_in_order(codes: &[Code]) -> bool {
+    let mut at = 1;
+    while at < codes.len() {
+        if codes[at - 1].number >= codes[at].number {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Declares a vendor's codes, in the order of their numbers: what its header calls each, what it
+/// means and its words.
+macro_rules! codes {
+    ($( $name:ident, $meaning:expr, $words:literal; )*) => {
+        /// Codes, in their order.
+        pub const CODES: &[Code] =
+            &[$( Code { number: $name as i32, words: $words, meaning: $meaning }, )*];
+
+        const _: () = assert!($crate::gpu::status::are_in_order(CODES));
+    };
+}
+pub(crate) use codes;

@@ -6,7 +6,7 @@
 
 use super::{
     blas_lt::BlasLtDialect,
-    compiler::LazyCompiler,
+    compiler::{self, LazyCompiler},
     status::{Code, Meaning},
     table::Functions,
     tensor_map::Encoding,
@@ -41,6 +41,8 @@ pub struct Vendor {
     pub version_min: i32,
     /// What to say of an older one, given its version.
     pub too_old: fn(i32) -> DeviceError,
+    /// What its version is called, before the number.
+    pub before_version: &'static str,
     /// A version as people write it.
     pub version: fn(i32) -> String,
     /// What to do about a library that lacks a function.
@@ -176,43 +178,6 @@ pub struct KernelSet {
     pub builder: &'static str,
 }
 
-/// Whether a vendor's kernels can be run at all, for `doctor`: as binaries that the build made, or
-/// as texts that are compiled when they are needed.
-pub struct KernelsFound {
-    /// What is looked at, such as `CUDA kernels`.
-    pub what: &'static str,
-    /// The binaries, in words; none where the build found no compiler.
-    pub built_with: Option<String>,
-    /// What compiles texts at run time, such as NVRTC.
-    pub compiler: &'static str,
-    /// Whether it is there.
-    pub compiles: bool,
-    /// Whether there is a driver, without which nothing is amiss.
-    pub has_driver: bool,
-    /// The compiler of a build, such as `an nvcc`.
-    pub of_a_build: &'static str,
-}
-
-impl KernelsFound {
-    /// For `doctor`.
-    pub fn finding(self) -> Finding {
-        let KernelsFound { what, built_with, compiler, compiles, has_driver, of_a_build } = self;
-        if let Some(binaries) = built_with {
-            return Finding::ok(what, binaries);
-        }
-        if compiles {
-            let found = format!("texts, which {compiler} compiles when they are needed");
-            return Finding::ok(what, found);
-        }
-        let found = format!(
-            "no binaries were built in, and {compiler}, which compiles their texts, is not there"
-        );
-        let remedy = format!("install {compiler}, or build fizeau where {of_a_build} is found");
-        let state = if has_driver { State::Warn } else { State::Absent };
-        Finding { state, what: what.into(), found, remedy }
-    }
-}
-
 impl Vendor {
     /// What hides devices from the driver, as the user wrote it: `CUDA_VISIBLE_DEVICES=1`.
     pub fn hidden(&self) -> Option<String> {
@@ -232,6 +197,28 @@ impl Vendor {
                 pci::none_shown(devices, self.on_the_bus, self.maker, self.no_device_remedy)
             }
         }
+    }
+
+    /// Whether its kernels can be run at all, for `doctor`: as binaries that the build made, or as
+    /// texts that are compiled when they are needed. Without a driver nothing is amiss.
+    pub fn kernels_finding(&self, has_driver: bool) -> Finding {
+        let KernelSet { files, compilers, builder, .. } = self.kernels;
+        let what = format!("{} kernels", self.interface);
+        if let Some(binaries) = files().built_with() {
+            return Finding::ok(&what, binaries);
+        }
+        let compilers = compilers(self.version_min);
+        let name = compilers.first().map_or("a compiler", |compiler| compiler.name());
+        if compiler::found(&compilers).is_ok() {
+            let found = format!("texts, which {name} compiles when they are needed");
+            return Finding::ok(&what, found);
+        }
+        let found = format!(
+            "no binaries were built in, and {name}, which compiles their texts, is not there"
+        );
+        let remedy = format!("install {name}, or build fizeau where {builder} is found");
+        let state = if has_driver { State::Warn } else { State::Absent };
+        Finding { state, what, found, remedy }
     }
 
     fn code(&self, number: i32) -> Option<&'static Code> {

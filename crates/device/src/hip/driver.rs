@@ -5,7 +5,7 @@ use super::{
     status::{self, NO_DEVICE_REMEDY},
 };
 use crate::{
-    DeviceError, bundle,
+    DeviceError, Result, bundle,
     gpu::{
         driver::Driver,
         launching,
@@ -35,6 +35,7 @@ pub static HIP: Vendor = Vendor {
         why: format!("its HIP is {}, and fizeau needs 5.0 or newer", spelled(version)),
         remedy: "install ROCm 6 or newer".into(),
     },
+    before_version: "HIP ",
     version: spelled,
     newer: "install a newer ROCm runtime",
     // A driver without a device says so by one code or another, by what it was asked first.
@@ -83,8 +84,8 @@ fn spelled(version: i32) -> String {
 /// # Errors
 ///
 /// As for [`Driver::open`].
-pub fn driver() -> Result<Arc<Driver>, DeviceError> {
-    static DRIVER: OnceLock<Result<Arc<Driver>, DeviceError>> = OnceLock::new();
+pub fn driver() -> Result<Arc<Driver>> {
+    static DRIVER: OnceLock<Result<Arc<Driver>>> = OnceLock::new();
     DRIVER.get_or_init(|| Driver::open(&HIP).map(Arc::new)).clone()
 }
 

@@ -51,23 +51,20 @@ pub(super) fn kinds(target: &str) -> Vec<Kind> {
         scale,
         factor: 1.0,
     };
+    // Operands and product.
+    let of = |dtype, operand, output| kind(dtype, operand, output, HIPBLAS_COMPUTE_32F, HIP_R_32F);
     let tf32 = (target == "gfx942")
         .then(|| kind(Dtype::Tf32, HIP_R_32F, HIP_R_32F, HIPBLAS_COMPUTE_32F_FAST_TF32, HIP_R_32F));
     let fp8 = match target {
         // The same bits are half of OCP's value there, in both operands.
-        "gfx942" => Some(Kind {
-            factor: 4.0,
-            ..kind(Dtype::Fp8, HIP_R_8F_E4M3_FNUZ, HIP_R_16BF, HIPBLAS_COMPUTE_32F, HIP_R_32F)
-        }),
-        "gfx950" | "gfx1200" | "gfx1201" => {
-            Some(kind(Dtype::Fp8, HIP_R_8F_E4M3, HIP_R_16BF, HIPBLAS_COMPUTE_32F, HIP_R_32F))
-        }
+        "gfx942" => Some(Kind { factor: 4.0, ..of(Dtype::Fp8, HIP_R_8F_E4M3_FNUZ, HIP_R_16BF) }),
+        "gfx950" | "gfx1200" | "gfx1201" => Some(of(Dtype::Fp8, HIP_R_8F_E4M3, HIP_R_16BF)),
         _ => None,
     };
     [
-        kind(Dtype::F32, HIP_R_32F, HIP_R_32F, HIPBLAS_COMPUTE_32F, HIP_R_32F),
-        kind(Dtype::F16, HIP_R_16F, HIP_R_16F, HIPBLAS_COMPUTE_32F, HIP_R_32F),
-        kind(Dtype::Bf16, HIP_R_16BF, HIP_R_16BF, HIPBLAS_COMPUTE_32F, HIP_R_32F),
+        of(Dtype::F32, HIP_R_32F, HIP_R_32F),
+        of(Dtype::F16, HIP_R_16F, HIP_R_16F),
+        of(Dtype::Bf16, HIP_R_16BF, HIP_R_16BF),
         kind(Dtype::Int8, HIP_R_8I, HIP_R_32I, HIPBLAS_COMPUTE_32I, HIP_R_32I),
     ]
     .into_iter()

@@ -36,7 +36,7 @@ mod tests {
         let (headers, files) = (folder::headers(), folder::files("kernels/amd.toml"));
         for (file, text) in files.iter().filter(|(file, _)| file.path.ends_with(".cu")) {
             let name = &file.path;
-            let source = Source { name, text, headers: &headers, options: &[], target: "gfx90a" };
+            let source = Source { name, text, headers: &headers, target: "gfx90a" };
             let binary = compiler.compile(&source).unwrap_or_else(|error| panic!("{error}"));
             assert!(binary.starts_with(b"\x7fELF"), "{name}");
             for row in &file.kernels {

@@ -17,16 +17,15 @@ mod status;
 mod topology;
 
 use super::{
-    Backend, Device, DeviceError, Finding, Identity, State, bundle,
+    Backend, Device, DeviceError, Finding, Identity, Result, State,
     gpu::{
         device::{DeviceDetails, GpuDevice},
-        driver::Driver,
+        driver::{Driver, devices, of_each},
         sensors::{ReadSensors as _, spelled as held_by},
-        vendor::KernelsFound,
     },
     limits::Limits,
 };
-use driver::driver;
+use driver::{HIP, driver};
 use fizeau_domain::{
     node_state::Gpu,
     spec::{Properties, STUB},
@@ -44,16 +43,11 @@ impl Backend for Hip {
         "hip"
     }
 
-    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
-        let driver = driver()?;
-        let count = driver.count()?;
-        if count == 0 {
-            return Err(driver.vendor.none_shown());
-        }
-        (0..count).map(|ordinal| properties::read(&driver, ordinal)).collect()
+    fn devices(&self) -> Result<Vec<Properties>> {
+        devices(driver(), properties::read)
     }
 
-    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, ordinal: u32) -> Result<Box<dyn Device>> {
         let driver = driver()?;
         let properties = properties::read(&driver, ordinal)?;
         let timer = properties::timer(&driver, ordinal);
@@ -65,73 +59,38 @@ impl Backend for Hip {
     }
 
     fn findings(&self) -> Vec<Finding> {
+        let opened = self.devices().and_then(|_| driver());
+        let told = opened.map(|driver| driver.described());
+        let compiler = hiprtc::HIPRTC.get().map(|compiler| compiler.spelled());
+        let products = hipblaslt::HIPBLASLT.library().map(|_| "found".into());
         let mut findings = vec![
-            match self.devices().and_then(|_| driver()) {
-                Ok(driver) => Finding::ok("AMD driver", described(&driver)),
-                Err(error) => Finding::of_error("AMD driver", &error, State::Fail),
-            },
-            match hiprtc::HIPRTC.get() {
-                Ok(compiler) => Finding::ok("hipRTC", compiler.spelled()),
-                Err(error) => Finding::of_error("hipRTC", &error, State::Warn),
-            },
-            match hipblaslt::HIPBLASLT.library() {
-                Ok(_) => Finding::ok("hipBLASLt", "found"),
-                Err(error) => Finding::of_error("hipBLASLt", &error, State::Warn),
-            },
-            kernels_finding(),
+            Finding::of("AMD driver", told, State::Fail),
+            Finding::of("hipRTC", compiler, State::Warn),
+            Finding::of("hipBLASLt", products, State::Warn),
+            HIP.kernels_finding(driver().is_ok()),
         ];
-        if let Ok(driver) = driver() {
-            let devices = (0..driver.count().unwrap_or(0)).flat_map(|at| of_device(&driver, at));
-            findings.extend(devices);
-        }
+        findings.extend(of_each(driver(), of_device).into_iter().flatten());
         findings
     }
 
     fn identities(&self) -> Vec<identity::Gpu> {
-        let Ok(driver) = driver() else { return Vec::new() };
-        (0..driver.count().unwrap_or(0)).map(|ordinal| who(&driver, ordinal)).collect()
+        of_each(driver(), |driver, ordinal| {
+            let board = sensors(driver, ordinal).map(|sensors| sensors.board());
+            driver.who(ordinal, identity(driver, ordinal), board.unwrap_or_default())
+        })
     }
 
     fn at_rest(&self) -> Vec<Gpu> {
-        let Ok(driver) = driver() else { return Vec::new() };
-        (0..driver.count().unwrap_or(0)).map(|ordinal| at_rest(&driver, ordinal)).collect()
+        of_each(driver(), at_rest)
     }
 
-    fn limits(&self, ordinal: u32, root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+    fn limits(&self, ordinal: u32, root: &Path) -> Result<Box<dyn Limits>> {
         let driver = driver()?;
         let place = driver.pci(driver.device(ordinal)?).ok_or_else(|| {
             DeviceError::Driver(format!("no place of hip:{ordinal} on the PCI bus"))
         })?;
         Ok(Box::new(HwmonLimits::of(&root.join("sys/bus/pci/devices").join(place))))
     }
-}
-
-/// Who a GPU is.
-fn who(driver: &Driver, ordinal: u32) -> identity::Gpu {
-    let own = identity(driver, ordinal);
-    let board = sensors(driver, ordinal).map(|sensors| sensors.board()).unwrap_or_default();
-    identity::Gpu {
-        device: format!("hip:{ordinal}"),
-        product: driver.device(ordinal).ok().and_then(|device| driver.name(device)),
-        pci: own.pci,
-        uuid: own.uuid,
-        driver: own.driver,
-        stub: driver.is_stub,
-        ..board
-    }
-}
-
-/// Whether there is anything to run on a GPU.
-fn kernels_finding() -> Finding {
-    let found = KernelsFound {
-        what: "HIP kernels",
-        built_with: bundle::amd().built_with(),
-        compiler: "hipRTC",
-        compiles: hiprtc::HIPRTC.get().is_ok(),
-        has_driver: driver().is_ok(),
-        of_a_build: "a clang for AMD's targets",
-    };
-    found.finding()
 }
 
 /// One GPU at rest.
@@ -152,33 +111,16 @@ fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
     }
 }
 
-/// The driver, and which devices it shows.
-fn described(driver: &Driver) -> String {
-    let text = match driver.is_stub {
-        true => STUB.into(),
-        false => format!("HIP {}", (driver.vendor.version)(driver.version)),
-    };
-    driver.vendor.hidden().iter().fold(text, |text, hidden| format!("{text}; {hidden}"))
-}
-
 /// What is worth a look about one device.
 fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
-    let what = format!("hip:{ordinal}");
+    let what = driver.place(ordinal);
     if driver.is_stub {
         return vec![Finding::ok(&what, STUB)];
     }
     let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
     let mut findings = Vec::new();
     if let Some(errors) = sensors.errors().1 {
-        findings.push(Finding {
-            state: if errors == 0 { State::Ok } else { State::Fail },
-            what: what.clone(),
-            found: format!("{errors} uncorrectable memory errors since the driver was loaded"),
-            remedy: match errors {
-                0 => String::new(),
-                _ => "drain the node and reset the GPU: amd-smi reset --gpureset".into(),
-            },
-        });
+        findings.push(Finding::of_errors(&what, errors, "memory", "amd-smi reset --gpureset"));
     }
     findings.extend(sensors.links().map(|found| Finding::ok(&what, found)));
     findings
@@ -197,7 +139,7 @@ fn identity(driver: &Driver, ordinal: u32) -> Identity {
     Identity {
         uuid: device.and_then(|device| driver.uuid(device)),
         pci: device.and_then(|device| driver.pci(device)),
-        driver: Some(format!("HIP {}", (driver.vendor.version)(driver.version))),
+        driver: Some(driver.spelled()),
         pcie_width: sensors.as_ref().and_then(Sensors::pcie_width),
         links: sensors.as_ref().and_then(Sensors::links_up),
     }
@@ -205,17 +147,10 @@ fn identity(driver: &Driver, ordinal: u32) -> Identity {
 
 /// What stands in a record of AMD's driver.
 fn describe(driver: &Driver, properties: &Properties, sensors: bool, to: &mut Environment) {
-    to.libraries.push(format!("AMD driver {}", described(driver)));
+    to.libraries.push(format!("AMD driver {}", driver.described()));
     to.settings = self::sensors(driver, properties.ordinal).map(|sensors| sensors.settings());
     if !sensors {
         to.warnings.push("no telemetry: /sys shows no amdgpu device at its place".into());
     }
-    if let Some(hidden) = driver.vendor.hidden() {
-        to.warnings.push(format!("not all GPUs of this machine are visible: {hidden}"));
-    }
-    if let Some(partition) = &properties.virtualised {
-        to.warnings.push(format!(
-            "this is a part of a GPU ({partition}): its share of memory and clock is not stated"
-        ));
-    }
+    driver.warn(properties, "part", to);
 }

@@ -7,7 +7,7 @@ use super::{
     functions,
     topology::{self, Partition},
 };
-use crate::{DeviceError, gpu::driver::Driver, library};
+use crate::{Result, gpu::driver::Driver, library};
 use fizeau_domain::{
     spec::{CacheLevel, Properties, STUB, rates},
     units::{Bytes, Megahertz},
@@ -28,7 +28,7 @@ const TIMER_ASSUMED: f64 = 100_000.0;
 /// # Errors
 ///
 /// Where there is no such device.
-pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties, DeviceError> {
+pub fn read(driver: &Driver, ordinal: u32) -> Result<Properties> {
     let device = driver.device(ordinal)?;
     let number = |attribute| driver.number(device, attribute);
     let architecture = architecture(device).unwrap_or_default();

@@ -3,9 +3,10 @@
 use crate::gpu::status::{
     Code,
     Meaning::{
-        self, Broken, Gone, NotReady, NotSupported, OutOfMemory, PeerWithinReach, Refused, Setup,
+        Broken, Gone, NotReady, NotSupported, OutOfMemory, PeerWithinReach, Refused, Setup,
         TooLarge, WrongModule,
     },
+    codes,
 };
 use hip_sys::*;
 
@@ -18,49 +19,30 @@ pub const NO_DEVICE_REMEDY: &str = "check rocminfo, that this user may open /dev
 /// What to do about a machine whose driver says no more.
 pub const CHECK: &str = "check rocminfo and the kernel log (dmesg | grep -i amdgpu)";
 
-const fn code(number: i32, words: &'static str, meaning: Meaning) -> Code {
-    Code { number, words, meaning }
-}
-
-/// Codes, in their order.
-pub const CODES: &[Code] = &[
-    code(hipErrorInvalidValue, "invalid value", Refused),
-    code(hipErrorOutOfMemory, "out of memory", OutOfMemory),
-    code(hipErrorNotInitialized, "driver not initialised", Setup(CHECK)),
-    code(hipErrorDeinitialized, "driver is shutting down", Gone),
-    code(hipErrorNoDevice, "no device", Setup(NO_DEVICE_REMEDY)),
-    code(hipErrorInvalidDevice, "invalid device", Refused),
-    code(hipErrorInvalidImage, "invalid kernel image", WrongModule),
-    code(hipErrorInvalidContext, "invalid context", Refused),
-    code(hipErrorNoBinaryForGpu, "no kernel image for this device", WrongModule),
-    code(hipErrorECCNotCorrectable, "uncorrectable ECC error", Gone),
-    code(hipErrorInvalidKernelFile, "invalid kernel file", WrongModule),
-    code(hipErrorOperatingSystem, "operating system call failed", Refused),
-    code(hipErrorInvalidHandle, "invalid handle", Refused),
-    code(hipErrorNotFound, "symbol not found", Refused),
-    code(hipErrorNotReady, "not ready", NotReady),
-    code(hipErrorIllegalAddress, "illegal address", Broken),
-    code(
-        hipErrorLaunchOutOfResources,
-        "launch needs more registers or memory than a unit has",
-        TooLarge,
-    ),
-    code(hipErrorLaunchTimeOut, "launch timed out", Broken),
-    code(hipErrorPeerAccessAlreadyEnabled, "peer within reach already", PeerWithinReach),
-    code(hipErrorContextIsDestroyed, "context is destroyed", Broken),
-    code(hipErrorAssert, "device-side assertion", Broken),
-    code(hipErrorLaunchFailure, "launch failure", Broken),
-    code(hipErrorCooperativeLaunchTooLarge, "cooperative launch too large", Refused),
-    code(hipErrorNotSupported, "not supported", NotSupported),
-    code(hipErrorUnknown, "unknown error, as the driver itself says", Gone),
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_are_in_order_and_once() {
-        assert!(CODES.windows(2).all(|pair| pair[0].number < pair[1].number));
-    }
+codes! {
+    hipErrorInvalidValue, Refused, "invalid value";
+    hipErrorOutOfMemory, OutOfMemory, "out of memory";
+    hipErrorNotInitialized, Setup(CHECK), "driver not initialised";
+    hipErrorDeinitialized, Gone, "driver is shutting down";
+    hipErrorNoDevice, Setup(NO_DEVICE_REMEDY), "no device";
+    hipErrorInvalidDevice, Refused, "invalid device";
+    hipErrorInvalidImage, WrongModule, "invalid kernel image";
+    hipErrorInvalidContext, Refused, "invalid context";
+    hipErrorNoBinaryForGpu, WrongModule, "no kernel image for this device";
+    hipErrorECCNotCorrectable, Gone, "uncorrectable ECC error";
+    hipErrorInvalidKernelFile, WrongModule, "invalid kernel file";
+    hipErrorOperatingSystem, Refused, "operating system call failed";
+    hipErrorInvalidHandle, Refused, "invalid handle";
+    hipErrorNotFound, Refused, "symbol not found";
+    hipErrorNotReady, NotReady, "not ready";
+    hipErrorIllegalAddress, Broken, "illegal address";
+    hipErrorLaunchOutOfResources, TooLarge, "launch needs more registers or memory than a unit has";
+    hipErrorLaunchTimeOut, Broken, "launch timed out";
+    hipErrorPeerAccessAlreadyEnabled, PeerWithinReach, "peer within reach already";
+    hipErrorContextIsDestroyed, Broken, "context is destroyed";
+    hipErrorAssert, Broken, "device-side assertion";
+    hipErrorLaunchFailure, Broken, "launch failure";
+    hipErrorCooperativeLaunchTooLarge, Refused, "cooperative launch too large";
+    hipErrorNotSupported, NotSupported, "not supported";
+    hipErrorUnknown, Gone, "unknown error, as the driver itself says";
 }

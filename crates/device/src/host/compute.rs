@@ -6,17 +6,14 @@
 
 #![expect(unsafe_code, reason = "intrinsics and a few instructions of assembly")]
 
-use super::{
-    kernel::{HostKernel, KernelThreads},
-    pool::Block,
-};
+use super::{kernel::HostKernel, pool::Block};
 use crate::clock;
 use fizeau_domain::{
     dtype::Dtype,
     kernel::{ComputeParams, Operation},
     units::Megahertz,
 };
-use std::{hint::black_box, sync::Arc};
+use std::hint::black_box;
 
 /// Multiply-adds one after the other in a lane that `flops` make, for this many lanes.
 fn steps(flops: u64, lanes: u64) -> u64 {
@@ -39,7 +36,7 @@ fn kernel(
         // SAFETY: `partial` has a line of 64 bytes for each block.
         unsafe { (params.partial as *mut f64).add(8 * block.index as usize).write(sum) };
     };
-    HostKernel { operation, name, features, threads: KernelThreads::Pool, run: Arc::new(run) }
+    HostKernel::new(operation, name, features, run)
 }
 
 /// All of them, the widest first; the device leaves out those whose instruction set is not there.
@@ -81,126 +78,64 @@ mod x86 {
     const WIDE: usize = 16;
     const NARROW: usize = 8;
 
-    macro_rules! count {
-        (
-            $name:ident, $features:literal, $registers:ident, $lanes:literal, $products:literal,
-            |$sum:ident, $one:ident| $step:expr, $ones:expr, $zero:expr, $vector:ty, $lane:ty
-        ) => {
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn $name(flops: u64) -> f64 {
-                let $one = black_box($ones);
-                let mut sums: [$vector; $registers] = [$zero; $registers];
-                for _ in 0..steps(flops, $registers as u64 * $lanes * $products) {
-                    for $sum in &mut sums {
-                        *$sum = $step;
+    /// Declares a function for each kernel, and the list of the kernels.
+    macro_rules! counts {
+        ($(
+            $name:ident: $dtype:ident by $set:literal [$($feature:literal)*],
+            $registers:ident x $lanes:literal lanes of $lane:ident in $vector:ty,
+            $products:literal products each, from $zero:expr, of $ones:expr,
+            |$sum:ident, $one:ident| $step:expr;
+        )*) => {
+            $(
+                #[target_feature($(enable = $feature),*)]
+                unsafe fn $name(flops: u64) -> f64 {
+                    let $one = black_box($ones);
+                    let mut sums: [$vector; $registers] = [$zero; $registers];
+                    for _ in 0..steps(flops, $registers as u64 * $lanes * $products) {
+                        for $sum in &mut sums {
+                            *$sum = $step;
+                        }
                     }
+                    let mut lanes = [[0 as $lane; $lanes]; $registers];
+                    for (lanes, sum) in lanes.iter_mut().zip(sums) {
+                        // SAFETY: a vector is as long as its lanes.
+                        unsafe { lanes.as_mut_ptr().cast::<$vector>().write_unaligned(sum) };
+                    }
+                    lanes.iter().flatten().map(|&lane| f64::from(lane)).sum()
                 }
-                let mut lanes = [[0 as $lane; $lanes]; $registers];
-                for (lanes, sum) in lanes.iter_mut().zip(sums) {
-                    // SAFETY: a vector is as long as its lanes.
-                    unsafe { lanes.as_mut_ptr().cast::<$vector>().write_unaligned(sum) };
-                }
-                lanes.iter().flatten().map(|&lane| f64::from(lane)).sum()
+            )*
+
+            pub(super) fn kernels() -> Vec<HostKernel> {
+                vec![$(
+                    kernel(Operation::Compute(Dtype::$dtype), $set, &[$($feature),*], $name)
+                ),*]
             }
         };
     }
 
-    count!(
-        avx512_f64,
-        "avx512f",
-        WIDE,
-        8,
-        1,
-        |sum, one| _mm512_fmadd_pd(one, one, *sum),
-        _mm512_set1_pd(1.0),
-        _mm512_setzero_pd(),
-        __m512d,
-        f64
-    );
-    count!(
-        avx512_f32,
-        "avx512f",
-        WIDE,
-        16,
-        1,
-        |sum, one| _mm512_fmadd_ps(one, one, *sum),
-        _mm512_set1_ps(1.0),
-        _mm512_setzero_ps(),
-        __m512,
-        f32
-    );
-    count!(
-        avx512_bf16,
-        "avx512f,avx512bf16",
-        WIDE,
-        16,
-        2,
-        |sum, one| {
-            // SAFETY: both are 32 elements of 16 bits.
-            let pairs = unsafe { std::mem::transmute::<__m512i, __m512bh>(one) };
-            _mm512_dpbf16_ps(*sum, pairs, pairs)
-        },
-        _mm512_set1_epi16(0x3f80),
-        _mm512_setzero_ps(),
-        __m512,
-        f32
-    );
-    count!(
-        avx512_int8,
-        "avx512f,avx512vnni",
-        WIDE,
-        16,
-        4,
-        |sum, one| _mm512_dpbusd_epi32(*sum, one, one),
-        _mm512_set1_epi8(1),
-        _mm512_setzero_si512(),
-        __m512i,
-        i32
-    );
-    count!(
-        avx2_f64,
-        "avx2,fma",
-        NARROW,
-        4,
-        1,
-        |sum, one| _mm256_fmadd_pd(one, one, *sum),
-        _mm256_set1_pd(1.0),
-        _mm256_setzero_pd(),
-        __m256d,
-        f64
-    );
-    count!(
-        avx2_f32,
-        "avx2,fma",
-        NARROW,
-        8,
-        1,
-        |sum, one| _mm256_fmadd_ps(one, one, *sum),
-        _mm256_set1_ps(1.0),
-        _mm256_setzero_ps(),
-        __m256,
-        f32
-    );
-
-    pub(super) fn kernels() -> Vec<HostKernel> {
-        vec![
-            kernel(Operation::Compute(Dtype::F64), "avx512", &["avx512f"], avx512_f64),
-            kernel(Operation::Compute(Dtype::F32), "avx512", &["avx512f"], avx512_f32),
-            kernel(
-                Operation::Compute(Dtype::Bf16),
-                "avx512",
-                &["avx512f", "avx512bf16"],
-                avx512_bf16,
-            ),
-            kernel(
-                Operation::Compute(Dtype::Int8),
-                "avx512",
-                &["avx512f", "avx512vnni"],
-                avx512_int8,
-            ),
-            kernel(Operation::Compute(Dtype::F64), "avx2", &["avx2", "fma"], avx2_f64),
-            kernel(Operation::Compute(Dtype::F32), "avx2", &["avx2", "fma"], avx2_f32),
-        ]
+    counts! {
+        avx512_f64: F64 by "avx512" ["avx512f"], WIDE x 8 lanes of f64 in __m512d,
+            1 products each, from _mm512_setzero_pd(), of _mm512_set1_pd(1.0),
+            |sum, one| _mm512_fmadd_pd(one, one, *sum);
+        avx512_f32: F32 by "avx512" ["avx512f"], WIDE x 16 lanes of f32 in __m512,
+            1 products each, from _mm512_setzero_ps(), of _mm512_set1_ps(1.0),
+            |sum, one| _mm512_fmadd_ps(one, one, *sum);
+        avx512_bf16: Bf16 by "avx512" ["avx512f" "avx512bf16"], WIDE x 16 lanes of f32 in __m512,
+            2 products each, from _mm512_setzero_ps(), of _mm512_set1_epi16(0x3f80),
+            |sum, one| {
+                // SAFETY: both are 32 elements of 16 bits.
+                let pairs = unsafe { std::mem::transmute::<__m512i, __m512bh>(one) };
+                _mm512_dpbf16_ps(*sum, pairs, pairs)
+            };
+        avx512_int8: Int8 by "avx512" ["avx512f" "avx512vnni"], WIDE x 16 lanes of i32 in __m512i,
+            4 products each, from _mm512_setzero_si512(), of _mm512_set1_epi8(1),
+            |sum, one| _mm512_dpbusd_epi32(*sum, one, one);
+        avx2_f64: F64 by "avx2" ["avx2" "fma"], NARROW x 4 lanes of f64 in __m256d,
+            1 products each, from _mm256_setzero_pd(), of _mm256_set1_pd(1.0),
+            |sum, one| _mm256_fmadd_pd(one, one, *sum);
+        avx2_f32: F32 by "avx2" ["avx2" "fma"], NARROW x 8 lanes of f32 in __m256,
+            1 products each, from _mm256_setzero_ps(), of _mm256_set1_ps(1.0),
+            |sum, one| _mm256_fmadd_ps(one, one, *sum);
     }
 }
 

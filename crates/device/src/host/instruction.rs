@@ -7,16 +7,13 @@
 
 #![expect(unsafe_code, reason = "intrinsics, and a value that is left at an address")]
 
-use super::{
-    kernel::{HostKernel, KernelThreads},
-    pool::Block,
-};
+use super::{kernel::HostKernel, pool::Block};
 use fizeau_domain::{
     case::{Instruction, InstructionPoint},
     dtype::Dtype,
     kernel::{LatencyParams, Operation},
 };
-use std::{hint::black_box, sync::Arc};
+use std::hint::black_box;
 
 /// Steps in one direction before as many in the other: what fits into the exponent of `f32`.
 const RUN: u32 = 64;
@@ -54,7 +51,7 @@ fn kernel(
     };
     let point = InstructionPoint { instruction, dtype: Some(dtype) };
     let operation = Operation::Instruction(point);
-    HostKernel { operation, name, features, threads: KernelThreads::Pool, run: Arc::new(run) }
+    HostKernel::new(operation, name, features, run)
 }
 
 /// All of them, the widest first; the device leaves out those whose instruction set is not there.
@@ -113,62 +110,46 @@ mod x86 {
     use super::{Chain, Dtype, HostKernel, Instruction, RUN, RUNS, START, kernel};
     use std::{arch::x86_64::*, hint::black_box};
 
-    macro_rules! vector {
-        (
-            $name:ident, $features:literal, $number:ty, $set:ident,
-            |$value:ident, $step:ident, $one:ident| $next:expr
-        ) => {
-            chain!(
+    /// Declares the chains of one instruction set, and the list of its kernels.
+    macro_rules! vectors {
+        ($set:ident, $features:literal, $list:expr; $(
+            $name:ident: $instruction:ident $dtype:ident, $number:ty, $all:ident,
+            |$value:ident, $step:ident, $one:ident| $next:expr;
+        )*) => {
+            $( chain!(
                 $name,
                 #[target_feature(enable = $features)]
                 $number,
-                |number| $set(number),
+                |number| $all(number),
                 |$value, $step, $one| $next
-            );
+            ); )*
+
+            fn $set() -> impl Iterator<Item = HostKernel> {
+                let chains =
+                    [$( ((Instruction::$instruction, Dtype::$dtype), $name as Chain) ),*];
+                chains.into_iter().map(|(of, chain)| kernel(of, stringify!($set), $list, chain))
+            }
         };
     }
 
-    vector!(avx512_add_f64, "avx512f", f64, _mm512_set1_pd, |x, step, _one| _mm512_add_pd(x, step));
-    vector!(avx512_add_f32, "avx512f", f32, _mm512_set1_ps, |x, step, _one| _mm512_add_ps(x, step));
-    vector!(avx512_mul_f64, "avx512f", f64, _mm512_set1_pd, |x, step, _one| _mm512_mul_pd(x, step));
-    vector!(avx512_mul_f32, "avx512f", f32, _mm512_set1_ps, |x, step, _one| _mm512_mul_ps(x, step));
-    vector!(avx512_fma_f64, "avx512f", f64, _mm512_set1_pd, |x, step, one| {
-        _mm512_fmadd_pd(one, step, x)
-    });
-    vector!(avx512_fma_f32, "avx512f", f32, _mm512_set1_ps, |x, step, one| {
-        _mm512_fmadd_ps(one, step, x)
-    });
-    vector!(avx2_add_f64, "avx2,fma", f64, _mm256_set1_pd, |x, step, _one| _mm256_add_pd(x, step));
-    vector!(avx2_add_f32, "avx2,fma", f32, _mm256_set1_ps, |x, step, _one| _mm256_add_ps(x, step));
-    vector!(avx2_mul_f64, "avx2,fma", f64, _mm256_set1_pd, |x, step, _one| _mm256_mul_pd(x, step));
-    vector!(avx2_mul_f32, "avx2,fma", f32, _mm256_set1_ps, |x, step, _one| _mm256_mul_ps(x, step));
-    vector!(avx2_fma_f64, "avx2,fma", f64, _mm256_set1_pd, |x, step, one| {
-        _mm256_fmadd_pd(one, step, x)
-    });
-    vector!(avx2_fma_f32, "avx2,fma", f32, _mm256_set1_ps, |x, step, one| {
-        _mm256_fmadd_ps(one, step, x)
-    });
+    vectors! { avx512, "avx512f", &["avx512f"];
+        avx512_add_f64: Add F64, f64, _mm512_set1_pd, |x, step, _one| _mm512_add_pd(x, step);
+        avx512_add_f32: Add F32, f32, _mm512_set1_ps, |x, step, _one| _mm512_add_ps(x, step);
+        avx512_mul_f64: Mul F64, f64, _mm512_set1_pd, |x, step, _one| _mm512_mul_pd(x, step);
+        avx512_mul_f32: Mul F32, f32, _mm512_set1_ps, |x, step, _one| _mm512_mul_ps(x, step);
+        avx512_fma_f64: Fma F64, f64, _mm512_set1_pd, |x, step, one| _mm512_fmadd_pd(one, step, x);
+        avx512_fma_f32: Fma F32, f32, _mm512_set1_ps, |x, step, one| _mm512_fmadd_ps(one, step, x);
+    }
+    vectors! { avx2, "avx2,fma", &["avx2", "fma"];
+        avx2_add_f64: Add F64, f64, _mm256_set1_pd, |x, step, _one| _mm256_add_pd(x, step);
+        avx2_add_f32: Add F32, f32, _mm256_set1_ps, |x, step, _one| _mm256_add_ps(x, step);
+        avx2_mul_f64: Mul F64, f64, _mm256_set1_pd, |x, step, _one| _mm256_mul_pd(x, step);
+        avx2_mul_f32: Mul F32, f32, _mm256_set1_ps, |x, step, _one| _mm256_mul_ps(x, step);
+        avx2_fma_f64: Fma F64, f64, _mm256_set1_pd, |x, step, one| _mm256_fmadd_pd(one, step, x);
+        avx2_fma_f32: Fma F32, f32, _mm256_set1_ps, |x, step, one| _mm256_fmadd_ps(one, step, x);
+    }
 
-    pub(super) fn kernels() -> Vec<HostKernel> {
-        use Instruction::{Add, Fma, Mul};
-        let wide: [(_, Chain); 6] = [
-            ((Add, Dtype::F64), avx512_add_f64),
-            ((Add, Dtype::F32), avx512_add_f32),
-            ((Mul, Dtype::F64), avx512_mul_f64),
-            ((Mul, Dtype::F32), avx512_mul_f32),
-            ((Fma, Dtype::F64), avx512_fma_f64),
-            ((Fma, Dtype::F32), avx512_fma_f32),
-        ];
-        let narrow: [(_, Chain); 6] = [
-            ((Add, Dtype::F64), avx2_add_f64),
-            ((Add, Dtype::F32), avx2_add_f32),
-            ((Mul, Dtype::F64), avx2_mul_f64),
-            ((Mul, Dtype::F32), avx2_mul_f32),
-            ((Fma, Dtype::F64), avx2_fma_f64),
-            ((Fma, Dtype::F32), avx2_fma_f32),
-        ];
-        let wide = wide.map(|(of, chain)| kernel(of, "avx512", &["avx512f"], chain));
-        let narrow = narrow.map(|(of, chain)| kernel(of, "avx2", &["avx2", "fma"], chain));
-        wide.into_iter().chain(narrow).collect()
+    pub(super) fn kernels() -> impl Iterator<Item = HostKernel> {
+        avx512().chain(avx2())
     }
 }

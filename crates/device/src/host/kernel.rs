@@ -18,6 +18,18 @@ pub(crate) struct HostKernel {
     pub run: Arc<dyn Fn(&Block<'_>) + Send + Sync>,
 }
 
+impl HostKernel {
+    /// A kernel that runs on the pool's threads.
+    pub fn new(
+        operation: Operation,
+        name: &'static str,
+        features: &'static [&'static str],
+        run: impl Fn(&Block<'_>) + Send + Sync + 'static,
+    ) -> HostKernel {
+        HostKernel { operation, name, features, threads: KernelThreads::Pool, run: Arc::new(run) }
+    }
+}
+
 /// Who makes the threads of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KernelThreads {
@@ -28,3 +40,19 @@ pub(crate) enum KernelThreads {
     /// A vendor library: `run` is called once, unpinned, and starts [`Block::count`] of its own.
     Library,
 }
+
+/// Declares unsafe methods of vectors, each of which is inlined into a function that has the
+/// instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! inlined {
+    ($( fn $name:ident($($arguments:tt)*) $(-> $result:ty)? = $value:expr; )*) => { $(
+        #[inline(always)]
+        unsafe fn $name($($arguments)*) $(-> $result)? {
+            // SAFETY: the caller's promise: the CPU has the instructions, and what is read or
+            // written lies at the addresses.
+            unsafe { $value }
+        }
+    )* };
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use inlined;

@@ -2,12 +2,8 @@
 
 #![expect(unsafe_code, reason = "the chain is followed through its addresses")]
 
-use super::{
-    kernel::{HostKernel, KernelThreads},
-    pool::Block,
-};
+use super::{kernel::HostKernel, pool::Block};
 use fizeau_domain::kernel::{LatencyParams, Operation};
-use std::sync::Arc;
 
 /// Follows the chain by as many loads as the launch repeats, from where it was left.
 fn chase(block: &Block<'_>) {
@@ -25,11 +21,5 @@ fn chase(block: &Block<'_>) {
 
 /// All of them: the same loads on every CPU.
 pub(super) fn kernels() -> Vec<HostKernel> {
-    vec![HostKernel {
-        operation: Operation::Latency,
-        name: "chase",
-        features: &[],
-        threads: KernelThreads::Pool,
-        run: Arc::new(chase),
-    }]
+    vec![HostKernel::new(Operation::Latency, "chase", &[], chase)]
 }

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "memory is mapped")]
 
 use super::cgroup;
-use crate::{Buffer, DeviceError};
+use crate::{Buffer, DeviceError, Result};
 use fizeau_domain::units::Bytes;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::{
@@ -87,7 +87,7 @@ impl Drop for Mapping {
 
 /// Memory for operands: page-aligned and zeroed, in huge pages where the OS has them (asked for
 /// from 2 MiB on).
-pub fn allocate(size: Bytes) -> Result<Buffer, DeviceError> {
+pub fn allocate(size: Bytes) -> Result<Buffer> {
     const HUGE_PAGE: usize = 2 << 20;
     let refuse = |why: String| DeviceError::Allocation { size, why };
     let wanted = usize::try_from(size.0).map_err(|error| refuse(error.to_string()))?.max(1);

@@ -27,7 +27,7 @@ pub use memory::{for_operands, memory_free};
 
 use super::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,
-    TakesKernels, Threads, Timing,
+    Result, TakesKernels, Threads, Timing,
     limits::Limits,
     user::{Calls, UserFile},
     within,
@@ -75,15 +75,15 @@ impl Backend for Host {
         "host"
     }
 
-    fn devices(&self) -> Result<Vec<Properties>, DeviceError> {
+    fn devices(&self) -> Result<Vec<Properties>> {
         Ok(vec![properties::read()])
     }
 
-    fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>, DeviceError> {
+    fn open(&self, _ordinal: u32) -> Result<Box<dyn Device>> {
         Ok(Box::new(HostDevice::open(properties::read())))
     }
 
-    fn limits(&self, _ordinal: u32, root: &Path) -> Result<Box<dyn Limits>, DeviceError> {
+    fn limits(&self, _ordinal: u32, root: &Path) -> Result<Box<dyn Limits>> {
         Ok(Box::new(CpufreqLimits::of(&root.join("sys/devices/system/cpu"))))
     }
 }
@@ -186,7 +186,7 @@ impl HostDevice {
         repeat: u32,
         params: &Params,
         work: &(dyn Fn(&Block<'_>) + Sync),
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         self.worked.set(blocks);
         self.pool.borrow_mut().run(blocks, repeat, params, work)
     }
@@ -210,7 +210,7 @@ impl Device for HostDevice {
         own.chain(of_user.map(|row| KernelName(row.name.clone()))).collect()
     }
 
-    fn allocate(&self, size: Bytes) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, size: Bytes) -> Result<Buffer> {
         if memory::is_tight(size) {
             self.pool.borrow_mut().give_back();
         }
@@ -218,7 +218,7 @@ impl Device for HostDevice {
     }
 
     #[expect(unsafe_code, reason = "the buffer's memory is reached through its address")]
-    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write(&self, buffer: &Buffer, offset: Bytes, bytes: &[u8]) -> Result<()> {
         within(buffer, offset, bytes.len())?;
         // SAFETY: the buffer owns `size` bytes at `address`, and the range lies within them.
         unsafe {
@@ -229,7 +229,7 @@ impl Device for HostDevice {
     }
 
     #[expect(unsafe_code, reason = "the buffer's memory is reached through its address")]
-    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&self, buffer: &Buffer, offset: Bytes, bytes: &mut [u8]) -> Result<()> {
         within(buffer, offset, bytes.len())?;
         // SAFETY: as in `write`.
         unsafe {
@@ -239,7 +239,7 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function, DeviceError> {
+    fn load(&self, operation: Operation, kernel: &KernelName) -> Result<Function> {
         if let Some((file, row)) = user::find(self.taken(), operation, kernel) {
             let (loaded, code) = self.calls.during(|| user::load(file, row))?;
             self.loaded.borrow_mut().push(code);
@@ -263,7 +263,7 @@ impl Device for HostDevice {
         Ok(Function { kernel: kernel.clone(), cluster: 1, handle: Box::new(Arc::clone(found)) })
     }
 
-    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         self.takes(launch.function, &launch.params)?;
         let kernel = of_host(launch.function)?;
         self.worked.set(launch.blocks);
@@ -281,21 +281,18 @@ impl Device for HostDevice {
         }
     }
 
-    fn timed(
-        &self,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Timing, DeviceError> {
+    fn timed(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Timing> {
         let start = clock::now();
         work()?;
         Ok(Timing { time: start.elapsed(), clock: None, throttled: false, host_was_late: false })
     }
 
-    fn evict_cache(&self) -> Result<(), DeviceError> {
+    fn evict_cache(&self) -> Result<()> {
         let blocks = self.properties.units;
         self.pool.borrow_mut().evict(blocks, displacing(&self.properties))
     }
 
-    fn observe_clock(&self) -> Result<Option<Megahertz>, DeviceError> {
+    fn observe_clock(&self) -> Result<Option<Megahertz>> {
         let units = self.worked.get();
         let clock = self.clock_of(units);
         if let Some(clock) = clock {
@@ -310,7 +307,7 @@ impl Device for HostDevice {
         self.fastest.borrow().get(&units).copied()
     }
 
-    fn takes(&self, function: &Function, params: &Params) -> Result<(), DeviceError> {
+    fn takes(&self, function: &Function, params: &Params) -> Result<()> {
         if of_host(function)?.operation.takes(params) {
             return Ok(());
         }
@@ -334,7 +331,7 @@ impl Device for HostDevice {
 }
 
 /// The host's own kernel behind a function.
-fn of_host(function: &Function) -> Result<&Arc<HostKernel>, DeviceError> {
+fn of_host(function: &Function) -> Result<&Arc<HostKernel>> {
     let kernel = function.handle.downcast_ref();
     kernel.ok_or_else(|| DeviceError::Driver("a function of another device".into()))
 }
@@ -364,11 +361,7 @@ impl TakesKernels for HostDevice {
 }
 
 impl Threads for HostDevice {
-    fn run_together(
-        &self,
-        count: u32,
-        work: &(dyn Fn(u32, &dyn Fn()) + Sync),
-    ) -> Result<(), DeviceError> {
+    fn run_together(&self, count: u32, work: &(dyn Fn(u32, &dyn Fn()) + Sync)) -> Result<()> {
         self.run(count, 1, &Params::None, &|block| work(block.index, &|| block.synchronise()))
     }
 }
@@ -401,7 +394,7 @@ impl Reports for HostDevice {
 
     /// By multiply-adds on all the units at once, against the clock: a chain of additions, which
     /// shows the clock, leaves most of a core to others and is not slowed by them.
-    fn available(&self, units: u32) -> Result<Option<f64>, DeviceError> {
+    fn available(&self, units: u32) -> Result<Option<f64>> {
         let Some(kernel) =
             self.kernels.iter().find(|kernel| kernel.operation == Operation::Compute(Dtype::F64))
         else {
@@ -415,7 +408,7 @@ impl Reports for HostDevice {
             Ok(start.elapsed().0)
         };
         // An interrupt can only lengthen one of them.
-        let times: Vec<f64> = (0..PROBES).map(probe).collect::<Result<_, DeviceError>>()?;
+        let times: Vec<f64> = (0..PROBES).map(probe).collect::<Result<_>>()?;
         let time = times.into_iter().fold(f64::INFINITY, f64::min);
         // While all of them still have the clock of their work.
         let Some(clock) = self.clock_of(units) else { return Ok(None) };

@@ -11,7 +11,7 @@ use super::{
     cpus::cores_first,
     memory::allocate,
 };
-use crate::{Buffer, DeviceError, clock};
+use crate::{Buffer, DeviceError, Result, clock};
 use fizeau_domain::{
     kernel::{OtherOperation, Params},
     units::{Bytes, Seconds},
@@ -253,7 +253,7 @@ impl Pool {
         repeat: u32,
         params: &Params,
         work: &Work<'_>,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         self.pin_caller(true);
         self.grow(blocks)?;
         let shared = Arc::clone(&self.shared);
@@ -294,7 +294,7 @@ impl Pool {
         repeat: u32,
         params: &Params,
         work: &Work<'_>,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         self.pin_caller(false);
         let block = Block { index: 0, count, repeat, params, barrier: &self.shared.barrier };
         self.shared.attempt(work, &block);
@@ -302,7 +302,7 @@ impl Pool {
     }
 
     /// Writes `size` bytes on all threads, which displaces what the caches held.
-    pub fn evict(&mut self, blocks: u32, size: Bytes) -> Result<(), DeviceError> {
+    pub fn evict(&mut self, blocks: u32, size: Bytes) -> Result<()> {
         let buffer = match self.evict.take() {
             Some(buffer) if buffer.size >= size => buffer,
             _ => allocate(size)?,
@@ -355,7 +355,7 @@ impl Pool {
         self.cpus.get(index % self.cpus.len().max(1)).copied().into_iter().collect()
     }
 
-    fn grow(&mut self, blocks: u32) -> Result<(), DeviceError> {
+    fn grow(&mut self, blocks: u32) -> Result<()> {
         while self.threads.len() + 1 < blocks as usize {
             let index = self.threads.len() + 1;
             let mask = self.pinned.then(|| self.cpu_of(index));
@@ -404,7 +404,7 @@ impl Shared {
     }
 
     /// How the launch ended; no block may be running.
-    fn outcome(&self) -> Result<(), DeviceError> {
+    fn outcome(&self) -> Result<()> {
         if !self.barrier.broken.load(Ordering::Acquire) {
             return Ok(());
         }

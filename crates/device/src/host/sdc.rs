@@ -3,10 +3,7 @@
 
 #![expect(unsafe_code, reason = "memory is reached through addresses")]
 
-use super::{
-    kernel::{HostKernel, KernelThreads},
-    pool::Block,
-};
+use super::{kernel::HostKernel, pool::Block};
 use fizeau_domain::{
     case::MemoryPattern,
     kernel::{
@@ -14,19 +11,16 @@ use fizeau_domain::{
         sdc::{self, TALLY_ENTRY, TALLY_HEAD},
     },
 };
-use std::{hint::black_box, slice, sync::Arc};
+use std::{hint::black_box, slice};
 
 /// Words from one block's place to the next.
 const PLACE: usize = 8;
 
 /// All of them: the same on every CPU.
 pub(super) fn kernels() -> Vec<HostKernel> {
-    let kernel = |operation, run: fn(&Block<'_>)| HostKernel {
-        operation,
-        name: "portable",
-        features: &[],
-        threads: KernelThreads::Pool,
-        run: Arc::new(move |block| (0..block.repeat).for_each(|_| run(block))),
+    let kernel = |operation, run: fn(&Block<'_>)| {
+        let repeated = move |block: &Block<'_>| (0..block.repeat).for_each(|_| run(block));
+        HostKernel::new(operation, "portable", &[], repeated)
     };
     vec![
         kernel(Operation::Hash, hash),

@@ -7,7 +7,7 @@ use super::{
     kernel::{HostKernel, KernelThreads},
     pool,
 };
-use crate::{DeviceError, library, user::UserFile};
+use crate::{DeviceError, Result, library, user::UserFile};
 use fizeau_domain::{
     case::KernelName,
     kernel::{Operation, manifest::KernelRow},
@@ -39,7 +39,7 @@ pub fn find<'f>(
 /// # Errors
 ///
 /// [`DeviceError::Launch`] in the loader's words.
-pub fn load(file: &UserFile, row: &KernelRow) -> Result<(HostKernel, Code), DeviceError> {
+pub fn load(file: &UserFile, row: &KernelRow) -> Result<(HostKernel, Code)> {
     let refused = |why: String| DeviceError::Launch { kernel: row.name.clone(), why };
     let opened = library::open_file(&file.path).map_err(refused)?;
     let address = opened.address(&[row.entry.as_str()]);

@@ -4,7 +4,7 @@ use super::{
     super::{context::Context, module::Arguments},
     Loaded, shape,
 };
-use crate::{Buffer, DeviceError};
+use crate::{Buffer, Result};
 use fizeau_domain::{
     kernel::ClockParams,
     spec::Properties,
@@ -34,11 +34,7 @@ impl Observer {
     /// # Errors
     ///
     /// Where memory for what it leaves cannot be had.
-    pub fn new(
-        kernel: Loaded,
-        context: &Rc<Context>,
-        properties: &Properties,
-    ) -> Result<Observer, DeviceError> {
+    pub fn new(kernel: Loaded, context: &Rc<Context>, properties: &Properties) -> Result<Observer> {
         let units = properties.units;
         let counted = context.allocate(Bytes(64 * u64::from(units)))?;
         let clock = properties.clock.unwrap_or(CLOCK_ASSUMED);
@@ -48,11 +44,7 @@ impl Observer {
     }
 
     /// The median over the units.
-    ///
-    /// # Errors
-    ///
-    /// What the driver refuses.
-    pub fn observe(&self, context: &Context) -> Result<Megahertz, DeviceError> {
+    pub fn observe(&self, context: &Context) -> Result<Megahertz> {
         let mut params = Arguments::new(bytemuck::bytes_of(&self.params));
         context.launch(&self.kernel.entry, &shape(&self.kernel.row, self.units), &mut params, 1)?;
         let mut words = vec![0u64; PLACE * self.units as usize];

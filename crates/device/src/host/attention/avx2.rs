@@ -3,14 +3,14 @@
 //! while it is loaded or packed.
 
 use super::{
-    blocks, bundled,
     engine::{COLUMNS, EXP2, Engine, Softmax},
+    kernel,
     keys::{KEYS, Rows},
     packed::{Packed, ScoreTile, SumTile, TILE_COLUMNS, TILE_ROWS},
     wide::{LANES, STEP, Wide, load},
 };
-use crate::host::{kernel::HostKernel, pool::Block};
-use fizeau_domain::{dtype::Dtype, kernel::Operation};
+use crate::host::kernel::HostKernel;
+use fizeau_domain::dtype::Dtype;
 use half::bf16;
 use std::{arch::x86_64::*, marker::PhantomData, mem::size_of, ops::Range};
 
@@ -18,16 +18,7 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
         return Vec::new();
     }
-    vec![
-        bundled(Operation::any_attention(Dtype::F32), "avx2", run::<f32>),
-        bundled(Operation::any_attention(Dtype::Bf16), "avx2", run::<bf16>),
-    ]
-}
-
-fn run<E: Wide>(block: &Block<'_>) {
-    // SAFETY: whoever launches passes operands that live; the CPU is asked before this kernel is
-    // listed.
-    unsafe { blocks::attention::<Avx2<E>>(block) }
+    vec![kernel::<Avx2<f32>>(Dtype::F32, "avx2"), kernel::<Avx2<bf16>>(Dtype::Bf16, "avx2")]
 }
 
 /// Prefetches a row into the cache that the hint names.
@@ -509,19 +500,9 @@ mod tests {
         if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
             return;
         }
-        let of = |x: f32| {
+        super::super::engine::check_exp2(|x| {
             // SAFETY: the CPU was asked above.
             unsafe { _mm256_cvtss_f32(exp2(_mm256_set1_ps(x))) }
-        };
-        for step in 0..=1_000_000 {
-            let x = -125.0 * step as f32 / 1e6;
-            let exact = f64::from(x).exp2();
-            let error = (f64::from(of(x)) - exact).abs() / exact;
-            assert!(error < 2.5e-7, "2^{x}: {error:e}");
-        }
-        assert_eq!(of(0.0), 1.0);
-        assert_eq!(of(-1.0), 0.5);
-        assert_eq!(of(-126.0), 0.0);
-        assert_eq!(of(f32::NEG_INFINITY), 0.0);
+        });
     }
 }

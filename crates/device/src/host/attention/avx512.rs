@@ -2,12 +2,12 @@
 //! 4 x 4 vectors of sums of values.
 
 use super::{
-    blocks, bundled,
     engine::{COLUMNS, EXP2, Engine, Softmax},
+    kernel,
     keys::{KEYS, Rows},
 };
-use crate::host::{kernel::HostKernel, pool::Block};
-use fizeau_domain::{dtype::Dtype, kernel::Operation};
+use crate::host::kernel::HostKernel;
+use fizeau_domain::dtype::Dtype;
 use half::bf16;
 use std::{arch::x86_64::*, array::from_fn, mem::transmute, ops::Range};
 
@@ -17,18 +17,12 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
     {
-        kernels.push(bundled(Operation::any_attention(Dtype::F32), "avx512", run::<F32>));
+        kernels.push(kernel::<F32>(Dtype::F32, "avx512"));
         if is_x86_feature_detected!("avx512bf16") {
-            kernels.push(bundled(Operation::any_attention(Dtype::Bf16), "avx512", run::<Bf16>));
+            kernels.push(kernel::<Bf16>(Dtype::Bf16, "avx512"));
         }
     }
     kernels
-}
-
-fn run<E: Engine>(block: &Block<'_>) {
-    // SAFETY: whoever launches passes operands that live; the CPU is asked before this kernel is
-    // listed.
-    unsafe { blocks::attention::<E>(block) }
 }
 
 /// Lanes of a vector of sums.

@@ -1,6 +1,7 @@
 //! What the walk over blocks needs to know of the arithmetic on one block.
 
 use super::{keys::Rows, packed::Packed};
+use half::bf16;
 use std::ops::Range;
 
 /// Columns of values that are summed at once; sums are kept in whole panels of this width.
@@ -84,7 +85,50 @@ pub(super) trait Engine {
     );
 }
 
+/// An element that is computed with in `f32`; the default is zero.
+pub(super) trait Element: Copy + Default {
+    fn wide(self) -> f32;
+    fn narrow(sum: f32) -> Self;
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn narrow(sum: f32) -> f32 {
+        sum
+    }
+}
+
+impl Element for bf16 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+    #[inline(always)]
+    fn narrow(sum: f32) -> bf16 {
+        bf16::from_f32(sum)
+    }
+}
+
 /// Coefficients of a polynomial for 2^x over [-1/2, 1/2], by Remez' exchange for the relative
 /// error, which is below 1.6e-7 with the first rounded to one.
 pub(super) const EXP2: [f32; 6] =
     [1.0, 0.693_146_97, 0.240_221_2, 0.055_507_13, 0.009_675_541, 0.001_327_647_2];
+
+/// An instruction set's 2^x, against the library's.
+#[cfg(test)]
+pub(super) fn check_exp2(of: impl Fn(f32) -> f32) {
+    for step in 0..=1_000_000 {
+        let x = -125.0 * step as f32 / 1e6;
+        let exact = f64::from(x).exp2();
+        let error = (f64::from(of(x)) - exact).abs() / exact;
+        assert!(error < 2.5e-7, "2^{x}: {error:e}");
+    }
+    assert_eq!(of(0.0), 1.0);
+    assert_eq!(of(-1.0), 0.5);
+    assert_eq!(of(-126.0), 0.0);
+    assert_eq!(of(f32::NEG_INFINITY), 0.0);
+}

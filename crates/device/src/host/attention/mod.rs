@@ -21,12 +21,9 @@ mod room;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
-use super::{
-    kernel::{HostKernel, KernelThreads},
-    pool::Block,
-};
-use fizeau_domain::kernel::Operation;
-use std::sync::Arc;
+use super::{kernel::HostKernel, pool::Block};
+use engine::Engine;
+use fizeau_domain::{dtype::Dtype, kernel::Operation};
 
 /// All of them that this CPU can run, by `attention/<element type>`, best guess first.
 pub(super) fn kernels() -> Vec<HostKernel> {
@@ -39,6 +36,12 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     kernels
 }
 
-fn bundled(operation: Operation, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
-    HostKernel { operation, name, features: &[], threads: KernelThreads::Pool, run: Arc::new(run) }
+/// The kernel of an engine, whose instructions the CPU has.
+fn kernel<E: Engine + 'static>(dtype: Dtype, name: &'static str) -> HostKernel {
+    let run = |block: &Block<'_>| {
+        // SAFETY: whoever launches passes operands that live; the CPU is asked before this kernel
+        // is listed.
+        unsafe { blocks::attention::<E>(block) }
+    };
+    HostKernel::new(Operation::any_attention(dtype), name, &[], run)
 }

@@ -1,61 +1,28 @@
 //! Plain Rust in lanes that any compiler makes vectors of.
 
 use super::{
-    blocks, bundled,
-    engine::{COLUMNS, EXP2, Engine, Softmax},
+    engine::{COLUMNS, EXP2, Element, Engine, Softmax},
+    kernel,
     keys::{KEYS, Rows},
 };
-use crate::host::{kernel::HostKernel, pool::Block};
-use fizeau_domain::{dtype::Dtype, kernel::Operation};
+use crate::host::kernel::HostKernel;
+use fizeau_domain::dtype::Dtype;
 use half::bf16;
 use std::{marker::PhantomData, ops::Range};
 
 pub(super) fn kernels() -> Vec<HostKernel> {
     vec![
-        bundled(Operation::any_attention(Dtype::F32), "portable", portable::<f32>),
-        bundled(Operation::any_attention(Dtype::Bf16), "portable", portable::<bf16>),
+        kernel::<Portable<f32>>(Dtype::F32, "portable"),
+        kernel::<Portable<bf16>>(Dtype::Bf16, "portable"),
     ]
-}
-
-fn portable<E: Wide>(block: &Block<'_>) {
-    // SAFETY: whoever launches passes operands that live.
-    unsafe { blocks::attention::<Portable<E>>(block) }
 }
 
 /// As many as the widest vectors have.
 const LANES: usize = 16;
 
-/// An element that is computed with in `f32`.
-trait Wide: Copy {
-    fn wide(self) -> f32;
-    fn narrow(sum: f32) -> Self;
-}
-
-impl Wide for f32 {
-    #[inline(always)]
-    fn wide(self) -> f32 {
-        self
-    }
-    #[inline(always)]
-    fn narrow(sum: f32) -> f32 {
-        sum
-    }
-}
-
-impl Wide for bf16 {
-    #[inline(always)]
-    fn wide(self) -> f32 {
-        f32::from_bits(u32::from(self.to_bits()) << 16)
-    }
-    #[inline(always)]
-    fn narrow(sum: f32) -> bf16 {
-        bf16::from_f32(sum)
-    }
-}
-
 struct Portable<E>(PhantomData<E>);
 
-impl<E: Wide> Engine for Portable<E> {
+impl<E: Element> Engine for Portable<E> {
     type Element = E;
 
     fn output(sum: f32) -> E {
@@ -196,19 +163,8 @@ fn exp2(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn exp2_is_within_its_error() {
-        for step in 0..=1_000_000 {
-            let x = -125.0 * step as f32 / 1e6;
-            let exact = f64::from(x).exp2();
-            let error = (f64::from(exp2(x)) - exact).abs() / exact;
-            assert!(error < 2.5e-7, "2^{x}: {error:e}");
-        }
-        assert_eq!(exp2(0.0), 1.0);
-        assert_eq!(exp2(-1.0), 0.5);
-        assert_eq!(exp2(-126.0), 0.0);
-        assert_eq!(exp2(f32::NEG_INFINITY), 0.0);
+        super::super::engine::check_exp2(super::exp2);
     }
 }

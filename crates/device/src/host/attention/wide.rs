@@ -1,5 +1,6 @@
 //! Elements that AVX2 computes with in `f32`: bfloat16 is widened while it is loaded.
 
+use super::engine::Element;
 use half::bf16;
 use std::{arch::x86_64::*, ptr};
 
@@ -9,10 +10,8 @@ pub(super) const LANES: usize = 8;
 /// Elements that are loaded at once.
 pub(super) const STEP: usize = 2 * LANES;
 
-/// An element that is computed with in `f32`.
-pub(super) trait Wide: Copy {
-    const ZERO: Self;
-    fn narrow(sum: f32) -> Self;
+/// An element that AVX2 loads as `f32`.
+pub(super) trait Wide: Element {
     /// Where the column of a step stands in the two vectors that it is loaded to.
     fn place(column: usize) -> usize;
     /// [`STEP`] elements.
@@ -24,11 +23,6 @@ pub(super) trait Wide: Copy {
 }
 
 impl Wide for f32 {
-    const ZERO: f32 = 0.0;
-    #[inline(always)]
-    fn narrow(sum: f32) -> f32 {
-        sum
-    }
     #[inline(always)]
     fn place(column: usize) -> usize {
         column
@@ -41,11 +35,6 @@ impl Wide for f32 {
 }
 
 impl Wide for bf16 {
-    const ZERO: bf16 = bf16::ZERO;
-    #[inline(always)]
-    fn narrow(sum: f32) -> bf16 {
-        bf16::from_f32(sum)
-    }
     /// The even ones before the odd ones: so one shift and one mask widen them.
     #[inline(always)]
     fn place(column: usize) -> usize {
@@ -74,7 +63,7 @@ pub(super) unsafe fn load<E: Wide>(from: *const E, count: usize) -> [__m256; 2] 
         if count >= STEP {
             return E::load(from);
         }
-        let mut room = [E::ZERO; STEP];
+        let mut room = [E::default(); STEP];
         ptr::copy_nonoverlapping(from, room.as_mut_ptr(), count);
         E::load(room.as_ptr())
     }

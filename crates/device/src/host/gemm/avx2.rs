@@ -2,17 +2,16 @@
 //! `f32`, int8 as pairs of 16-bit integers, both widened while operands are packed.
 
 use super::{
-    bundled,
     few::{self, Few, few},
-    grouped::grouped,
+    grouped::both,
     product::{Share, product},
     tile::{Into, Tile},
 };
-use crate::host::{kernel::HostKernel, pool::Block};
-use fizeau_domain::{
-    dtype::Dtype,
-    kernel::{GemmParams, Operation},
+use crate::host::{
+    kernel::{HostKernel, inlined},
+    pool::Block,
 };
+use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
 use half::bf16;
 use std::arch::x86_64::*;
 
@@ -27,25 +26,13 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         // SAFETY: the caller's promise.
         unsafe { if is_few { few::<T>(params, share, block) } else { product::<T>(params, share) } }
     }
-    fn run<T: Tile + Few>(block: &Block<'_>) {
-        // SAFETY: whoever launches passes operands that live; the CPU was asked above.
-        unsafe { one::<T>(block.params(), Share::of(block), Some(block)) }
-    }
-    fn run_grouped<T: Tile + Few>(block: &Block<'_>) {
-        let sizes = [size_of::<<T as Tile>::Input>(), size_of::<<T as Tile>::Output>()];
-        // SAFETY: as above; no thread waits for another's part of a group.
-        unsafe { grouped(block, sizes, |params, share| one::<T>(params, share, None)) }
-    }
-    vec![
-        bundled(Operation::Gemm(Dtype::F64), "avx2", run::<F64>),
-        bundled(Operation::Gemm(Dtype::F32), "avx2", run::<F32>),
-        bundled(Operation::Gemm(Dtype::Bf16), "avx2", run::<Bf16>),
-        bundled(Operation::Gemm(Dtype::Int8), "avx2", run::<Int8>),
-        bundled(Operation::Grouped(Dtype::F64), "avx2", run_grouped::<F64>),
-        bundled(Operation::Grouped(Dtype::F32), "avx2", run_grouped::<F32>),
-        bundled(Operation::Grouped(Dtype::Bf16), "avx2", run_grouped::<Bf16>),
-        bundled(Operation::Grouped(Dtype::Int8), "avx2", run_grouped::<Int8>),
-    ]
+    let kernels = [
+        both::<F64>(Dtype::F64, "avx2", one::<F64>),
+        both::<F32>(Dtype::F32, "avx2", one::<F32>),
+        both::<Bf16>(Dtype::Bf16, "avx2", one::<Bf16>),
+        both::<Int8>(Dtype::Int8, "avx2", one::<Int8>),
+    ];
+    kernels.into_iter().flatten().collect()
 }
 
 /// Words along k that A is fetched ahead.
@@ -56,7 +43,7 @@ macro_rules! avx2 {
     (
         $name:ident: A $input:ty, words $group:literal in $word:ty, widened $widened:ty,
         sums $lanes:literal lanes of $sum:ty as $vector:ty, C $output:ty,
-        word $pack:expr, none $none:expr, output $round:expr, widen $widen:expr,
+        word $pack:expr, output $round:expr, widen $widen:expr,
         zero $zero:path, load $load:path, store $store:path, add $add:path,
         broadcast |$from:ident| $broadcast:expr,
         fused |$s:ident, $a:ident, $b:ident| $fused:expr,
@@ -82,18 +69,6 @@ macro_rules! avx2 {
             #[inline(always)]
             fn word_a(element: impl Fn(usize) -> $input) -> $word {
                 $pack(std::array::from_fn::<$input, $group, _>(element))
-            }
-            #[inline(always)]
-            fn word_b(element: impl Fn(usize) -> $input) -> $word {
-                $pack(std::array::from_fn::<$input, $group, _>(element))
-            }
-            #[inline(always)]
-            fn zero() -> $input {
-                $none
-            }
-            #[inline(always)]
-            fn add(left: $sum, right: $sum) -> $sum {
-                left + right
             }
             #[inline(always)]
             fn output(sum: $sum) -> $output {
@@ -164,29 +139,15 @@ macro_rules! avx2 {
                         to.add(at).write($widen(*from.add(at)));
                     }
                     for at in count..count.next_multiple_of($group) {
-                        to.add(at).write($widen($none));
+                        to.add(at).write($widen(<$input>::default()));
                     }
                 }
             }
-            #[inline(always)]
-            unsafe fn zero() -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $zero() }
-            }
-            #[inline(always)]
-            unsafe fn load($row: *const $input, $other: *const $input) -> [[$vector; 2]; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { $block }
-            }
-            #[inline(always)]
-            unsafe fn broadcast($from: *const $word) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $broadcast }
-            }
-            #[inline(always)]
-            unsafe fn fused($s: $vector, $a: $vector, $b: $vector) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $fused }
+            inlined! {
+                fn zero() -> $vector = $zero();
+                fn load($row: *const $input, $other: *const $input) -> [[$vector; 2]; 2] = $block;
+                fn broadcast($from: *const $word) -> $vector = $broadcast;
+                fn fused($s: $vector, $a: $vector, $b: $vector) -> $vector = $fused;
             }
             #[inline(always)]
             unsafe fn start($begun: $vector) -> $vector {
@@ -196,15 +157,9 @@ macro_rules! avx2 {
             unsafe fn finish($before: *const $vector, $total: $vector) -> $vector {
                 $finish
             }
-            #[inline(always)]
-            unsafe fn add(left: $vector, right: $vector) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $add(left, right) }
-            }
-            #[inline(always)]
-            unsafe fn store($pair: usize, $sums: [$vector; 2], $c: *mut $output) {
-                // SAFETY: the caller's promise.
-                unsafe { $into }
+            inlined! {
+                fn add(left: $vector, right: $vector) -> $vector = $add(left, right);
+                fn store($pair: usize, $sums: [$vector; 2], $c: *mut $output) = $into;
             }
         }
     };
@@ -212,7 +167,7 @@ macro_rules! avx2 {
 
 avx2!(
     F64: A f64, words 1 in f64, widened f64, sums 4 lanes of f64 as __m256d, C f64,
-    word |[word]: [f64; 1]| word, none 0.0, output |sum| sum, widen |element| element,
+    word |[word]: [f64; 1]| word, output |sum| sum, widen |element| element,
     zero _mm256_setzero_pd, load _mm256_loadu_pd, store _mm256_storeu_pd, add _mm256_add_pd,
     broadcast |from| _mm256_broadcast_sd(&*from),
     fused |sum, a, b| _mm256_fmadd_pd(a, b, sum),
@@ -229,7 +184,7 @@ avx2!(
 
 avx2!(
     F32: A f32, words 1 in f32, widened f32, sums 8 lanes of f32 as __m256, C f32,
-    word |[word]: [f32; 1]| word, none 0.0, output |sum| sum, widen |element| element,
+    word |[word]: [f32; 1]| word, output |sum| sum, widen |element| element,
     zero _mm256_setzero_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, add _mm256_add_ps,
     broadcast |from| _mm256_broadcast_ss(&*from),
     fused |sum, a, b| _mm256_fmadd_ps(a, b, sum),
@@ -248,7 +203,7 @@ avx2!(
 // mask widen them.
 avx2!(
     Bf16: A bf16, words 1 in f32, widened f32, sums 8 lanes of f32 as __m256, C bf16,
-    word |[word]: [bf16; 1]| wide(word), none bf16::ZERO, output bf16::from_f32, widen wide,
+    word |[word]: [bf16; 1]| wide(word), output bf16::from_f32, widen wide,
     zero _mm256_setzero_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, add _mm256_add_ps,
     broadcast |from| _mm256_broadcast_ss(&*from),
     fused |sum, a, b| _mm256_fmadd_ps(a, b, sum),
@@ -263,7 +218,7 @@ avx2!(
 
 avx2!(
     Int8: A i8, words 2 in u32, widened i16, sums 8 lanes of i32 as __m256i, C i32,
-    word pair, none 0, output |sum| sum, widen |byte: i8| i16::from(byte),
+    word pair, output |sum| sum, widen |byte: i8| i16::from(byte),
     zero _mm256_setzero_si256, load _mm256_loadu_si256, store _mm256_storeu_si256,
     add _mm256_add_epi32,
     broadcast |from| _mm256_set1_epi32(from.cast::<i32>().read_unaligned()),

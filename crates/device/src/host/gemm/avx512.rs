@@ -4,18 +4,14 @@
 //! apart, all of a tile's fall into one set of it, and that has 12 ways on Zen 5 and Golden Cove.
 
 use super::{
-    bundled,
-    grouped::grouped,
+    grouped::both,
     product::{Share, product},
     stream::{self, Stream, stream},
     tile::{Into, Tile},
     transpose::{words_32, words_64},
 };
 use crate::host::{kernel::HostKernel, pool::Block};
-use fizeau_domain::{
-    dtype::Dtype,
-    kernel::{GemmParams, Operation},
-};
+use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
 use half::bf16;
 use std::{arch::x86_64::*, mem::transmute};
 
@@ -29,19 +25,13 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     if !has {
         return Vec::new();
     }
-    let mut kernels = vec![
-        bundled(Operation::Gemm(Dtype::F64), "avx512", F64::run),
-        bundled(Operation::Gemm(Dtype::F32), "avx512", F32::run),
-        bundled(Operation::Grouped(Dtype::F64), "avx512", F64::run_grouped),
-        bundled(Operation::Grouped(Dtype::F32), "avx512", F32::run_grouped),
-    ];
+    let mut kernels = Vec::from(both::<F64>(Dtype::F64, "avx512", F64::one));
+    kernels.extend(both::<F32>(Dtype::F32, "avx512", F32::one));
     if is_x86_feature_detected!("avx512bf16") {
-        kernels.push(bundled(Operation::Gemm(Dtype::Bf16), "avx512", Bf16::run));
-        kernels.push(bundled(Operation::Grouped(Dtype::Bf16), "avx512", Bf16::run_grouped));
+        kernels.extend(both::<Bf16>(Dtype::Bf16, "avx512", Bf16::one));
     }
     if is_x86_feature_detected!("avx512vnni") {
-        kernels.push(bundled(Operation::Gemm(Dtype::Int8), "avx512", Int8::run));
-        kernels.push(bundled(Operation::Grouped(Dtype::Int8), "avx512", Int8::run_grouped));
+        kernels.extend(both::<Int8>(Dtype::Int8, "avx512", Int8::one));
     }
     kernels
 }
@@ -55,7 +45,7 @@ macro_rules! avx512 {
         $name:ident: A $input:ty, words $group:literal in $word:ty,
         sums $lanes:literal lanes of $sum:ty, C $output:ty,
         tile $rows:literal x $vectors:literal, features $features:literal,
-        words from $word_a:expr, $word_b:expr, none $zero:expr,
+        words from $word_a:expr, $word_b:expr,
         starts at zero $starts_at_zero:literal, start $start:expr, offset $offset:expr,
         output $round:expr, load $load:path, broadcast $broadcast:path,
         load sums $load_sum:path, store $store_sum:path, add $add:path,
@@ -65,20 +55,9 @@ macro_rules! avx512 {
         struct $name;
 
         impl $name {
-            fn run(block: &Block<'_>) {
-                // SAFETY: whoever launches passes operands that live; the CPU is asked before
-                // this kernel is listed.
-                unsafe { $name::one(block.params(), Share::of(block)) }
-            }
-
-            fn run_grouped(block: &Block<'_>) {
-                // SAFETY: as above.
-                unsafe { grouped(block, [size_of::<$input>(), size_of::<$output>()], $name::one) }
-            }
-
             // All that is inlined here may use these instructions.
             #[target_feature(enable = $features)]
-            unsafe fn one(params: &GemmParams, share: Share) {
+            unsafe fn one(params: &GemmParams, share: Share, _: Option<&Block<'_>>) {
                 let rows = params.m as usize;
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -114,16 +93,8 @@ macro_rules! avx512 {
                 $word_b(std::array::from_fn::<$input, $group, _>(element))
             }
             #[inline(always)]
-            fn zero() -> $input {
-                $zero
-            }
-            #[inline(always)]
             fn start(sum: $sum, word: $word) -> $sum {
                 $start(sum, word)
-            }
-            #[inline(always)]
-            fn add(left: $sum, right: $sum) -> $sum {
-                left + right
             }
             #[inline(always)]
             fn output(sum: $sum) -> $output {
@@ -232,7 +203,7 @@ macro_rules! avx512 {
 avx512!(
     F64: A f64, words 1 in f64, sums 8 lanes of f64, C f64, tile 12 x 2,
     features "avx512f,avx512bw,avx512dq,avx512vl,fma",
-    words from |[word]: [f64; 1]| word, |[word]: [f64; 1]| word, none 0.0,
+    words from |[word]: [f64; 1]| word, |[word]: [f64; 1]| word,
     starts at zero true, start |sum, _| sum, offset |sum, _| sum,
     output |sum| sum, load _mm512_loadu_pd, broadcast _mm512_set1_pd,
     load sums _mm512_loadu_pd, store _mm512_storeu_pd, add _mm512_add_pd,
@@ -243,7 +214,7 @@ avx512!(
 avx512!(
     F32: A f32, words 1 in f32, sums 16 lanes of f32, C f32, tile 12 x 2,
     features "avx512f,avx512bw,avx512dq,avx512vl,fma",
-    words from |[word]: [f32; 1]| word, |[word]: [f32; 1]| word, none 0.0,
+    words from |[word]: [f32; 1]| word, |[word]: [f32; 1]| word,
     starts at zero true, start |sum, _| sum, offset |sum, _| sum,
     output |sum| sum, load _mm512_loadu_ps, broadcast _mm512_set1_ps,
     load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
@@ -254,7 +225,7 @@ avx512!(
 avx512!(
     Bf16: A bf16, words 2 in u32, sums 16 lanes of f32, C bf16, tile 12 x 2,
     features "avx512f,avx512bw,avx512dq,avx512vl,fma,avx512bf16",
-    words from pair, pair, none bf16::ZERO,
+    words from pair, pair,
     starts at zero true, start |sum, _| sum, offset |sum, _| sum,
     output bf16::from_f32, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
     load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
@@ -267,7 +238,7 @@ avx512!(
 avx512!(
     Int8: A i8, words 4 in u32, sums 16 lanes of i32, C i32, tile 12 x 2,
     features "avx512f,avx512bw,avx512dq,avx512vl,fma,avx512vnni",
-    words from |word| four(word) ^ SIGN, four, none 0,
+    words from |word| four(word) ^ SIGN, four,
     starts at zero false,
     start |sum, word: u32| word.to_le_bytes().iter().fold(sum, |sum, &byte| {
         sum - 128 * i32::from(byte as i8)

@@ -1,14 +1,35 @@
 //! One product for each group of rows, by the kernels of single ones: every thread makes its part
 //! of every group's, and none waits for another.
 
-use super::product::Share;
-use crate::host::pool::Block;
+use super::{product::Share, tile::Tile};
+use crate::host::{kernel::HostKernel, pool::Block};
 use bytemuck::Zeroable;
-use fizeau_domain::kernel::{GemmParams, GroupedParams};
+use fizeau_domain::{
+    dtype::Dtype,
+    kernel::{GemmParams, GroupedParams, Operation},
+};
 use std::slice;
 
-/// Makes one thread's share of a product.
-pub(super) type One = unsafe fn(&GemmParams, Share);
+/// Makes one thread's share of a product. All threads of a block that is given take part at once,
+/// and may wait for each other; without one, each works by itself.
+pub(super) type One = unsafe fn(&GemmParams, Share, Option<&Block<'_>>);
+
+/// The kernels of an element type whose products `one` makes, on a CPU that can run it: one
+/// product, and one for each group of rows.
+pub(super) fn both<T: Tile>(dtype: Dtype, name: &'static str, one: One) -> [HostKernel; 2] {
+    let single = move |block: &Block<'_>| {
+        // SAFETY: whoever launches passes operands that live; the CPU can run it.
+        unsafe { one(block.params(), Share::of(block), Some(block)) }
+    };
+    let groups = move |block: &Block<'_>| {
+        // SAFETY: as above.
+        unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one) }
+    };
+    [
+        HostKernel::new(Operation::Gemm(dtype), name, &[], single),
+        HostKernel::new(Operation::Grouped(dtype), name, &[], groups),
+    ]
+}
 
 /// Runs a launch's iterations for one thread.
 ///
@@ -16,7 +37,7 @@ pub(super) type One = unsafe fn(&GemmParams, Share);
 ///
 /// The launch's parameters describe operands that live, of elements of the given bytes in A and B,
 /// and in C; `one` may run on this CPU.
-pub(super) unsafe fn grouped(block: &Block<'_>, sizes: [usize; 2], one: One) {
+unsafe fn grouped(block: &Block<'_>, sizes: [usize; 2], one: One) {
     let params: &GroupedParams = block.params();
     let groups = params.groups as usize;
     // SAFETY: the caller's promise: one number for each group, and one behind them.
@@ -40,7 +61,7 @@ pub(super) unsafe fn grouped(block: &Block<'_>, sizes: [usize; 2], one: One) {
                 ..GemmParams::zeroed()
             };
             // SAFETY: the caller's promise; a group's operands are parts of all.
-            unsafe { one(&of_group, share) };
+            unsafe { one(&of_group, share, None) };
         }
     }
 }

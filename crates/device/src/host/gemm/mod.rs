@@ -26,13 +26,8 @@ mod tile;
 mod transpose;
 mod weights;
 
-use super::{
-    kernel::{HostKernel, KernelThreads},
-    pool::Block,
-};
-use fizeau_domain::kernel::Operation;
+use super::kernel::HostKernel;
 pub use planted::plant_in_sum;
-use std::sync::Arc;
 
 /// All of them that this CPU can run, by `gemm/<element type>`, best guess first.
 ///
@@ -48,9 +43,4 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     kernels.extend(weights::kernels());
     kernels.extend(library::kernels());
     kernels
-}
-
-/// A bundled kernel.
-fn bundled(operation: Operation, name: &'static str, run: fn(&Block<'_>)) -> HostKernel {
-    HostKernel { operation, name, features: &[], threads: KernelThreads::Pool, run: Arc::new(run) }
 }

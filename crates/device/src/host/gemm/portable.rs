@@ -1,47 +1,32 @@
 //! Plain Rust, for any CPU: the compiler makes of it what its baseline instruction set allows.
 
 use super::{
-    bundled,
-    grouped::grouped,
+    grouped::both,
     product::{Share, product},
     tile::{Into, Tile},
 };
 use crate::host::{kernel::HostKernel, pool::Block};
-use fizeau_domain::{
-    dtype::Dtype,
-    kernel::{GemmParams, Operation},
-};
+use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
 use half::bf16;
 
 /// One for each element type.
 pub(super) fn kernels() -> Vec<HostKernel> {
-    unsafe fn one<T: Tile>(params: &GemmParams, share: Share) {
+    unsafe fn one<T: Tile>(params: &GemmParams, share: Share, _: Option<&Block<'_>>) {
         // SAFETY: the caller's promise; plain Rust runs anywhere.
         unsafe { product::<T>(params, share) }
     }
-    fn run<T: Tile>(block: &Block<'_>) {
-        // SAFETY: whoever launches passes operands that live.
-        unsafe { one::<T>(block.params(), Share::of(block)) }
-    }
-    fn run_grouped<T: Tile>(block: &Block<'_>) {
-        // SAFETY: whoever launches passes operands that live.
-        unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one::<T>) }
-    }
-    vec![
-        bundled(Operation::Gemm(Dtype::F64), "portable", run::<F64>),
-        bundled(Operation::Gemm(Dtype::F32), "portable", run::<F32>),
-        bundled(Operation::Gemm(Dtype::Bf16), "portable", run::<Bf16>),
-        bundled(Operation::Gemm(Dtype::Int8), "portable", run::<Int8>),
-        bundled(Operation::Grouped(Dtype::F64), "portable", run_grouped::<F64>),
-        bundled(Operation::Grouped(Dtype::F32), "portable", run_grouped::<F32>),
-        bundled(Operation::Grouped(Dtype::Bf16), "portable", run_grouped::<Bf16>),
-        bundled(Operation::Grouped(Dtype::Int8), "portable", run_grouped::<Int8>),
-    ]
+    let kernels = [
+        both::<F64>(Dtype::F64, "portable", one::<F64>),
+        both::<F32>(Dtype::F32, "portable", one::<F32>),
+        both::<Bf16>(Dtype::Bf16, "portable", one::<Bf16>),
+        both::<Int8>(Dtype::Int8, "portable", one::<Int8>),
+    ];
+    kernels.into_iter().flatten().collect()
 }
 
 macro_rules! portable {
     ($name:ident, $input:ty, $word:ty, $output:ty, $columns:literal,
-     $widen:expr, $round:expr, $zero:expr) => {
+     $widen:expr, $round:expr) => {
         struct $name;
 
         impl Tile for $name {
@@ -60,18 +45,6 @@ macro_rules! portable {
             #[inline(always)]
             fn word_a(element: impl Fn(usize) -> $input) -> $word {
                 $widen(element(0))
-            }
-            #[inline(always)]
-            fn word_b(element: impl Fn(usize) -> $input) -> $word {
-                $widen(element(0))
-            }
-            #[inline(always)]
-            fn zero() -> $input {
-                $zero
-            }
-            #[inline(always)]
-            fn add(left: $word, right: $word) -> $word {
-                left + right
             }
             #[inline(always)]
             fn output(sum: $word) -> $output {
@@ -113,7 +86,7 @@ macro_rules! portable {
     };
 }
 
-portable!(F64, f64, f64, f64, 4, |value| value, |sum| sum, 0.0);
-portable!(F32, f32, f32, f32, 8, |value| value, |sum| sum, 0.0);
-portable!(Bf16, bf16, f32, bf16, 8, bf16::to_f32, bf16::from_f32, bf16::ZERO);
-portable!(Int8, i8, i32, i32, 8, i32::from, |sum| sum, 0);
+portable!(F64, f64, f64, f64, 4, |value| value, |sum| sum);
+portable!(F32, f32, f32, f32, 8, |value| value, |sum| sum);
+portable!(Bf16, bf16, f32, bf16, 8, bf16::to_f32, bf16::from_f32);
+portable!(Int8, i8, i32, i32, 8, i32::from, |sum| sum);

@@ -228,7 +228,7 @@ impl<T: Tile> Nest<T> {
                             if row < height && start + from + place < end {
                                 *source.add(row * self.k + from + place)
                             } else {
-                                T::zero()
+                                T::Input::default()
                             }
                         }));
                     }
@@ -289,7 +289,7 @@ impl<T: Tile> Nest<T> {
                     if column < width && place < rows {
                         *source.add(column + place * self.n)
                     } else {
-                        T::zero()
+                        T::Input::default()
                     }
                 }));
             }
@@ -412,7 +412,7 @@ unsafe fn edge<T: Tile>(
             for column in 0..shape.1 {
                 let sum = *tile.add(row * T::COLUMNS + column);
                 let cell = c.add(row * stride + column);
-                cell.write(if into == Into::Add { T::add(*cell, sum) } else { sum });
+                cell.write(if into == Into::Add { *cell + sum } else { sum });
             }
         }
     }

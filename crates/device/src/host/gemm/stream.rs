@@ -140,7 +140,7 @@ impl<T: Stream> Streamed<T> {
                         if row < self.m && from + place < self.k {
                             *self.a.add(row * self.k + from + place)
                         } else {
-                            T::zero()
+                            T::Input::default()
                         }
                     }));
                 }

@@ -1,16 +1,18 @@
 //! What the loop nest needs to know of the arithmetic on one register tile.
 
+use std::ops::Add;
+
 /// The arithmetic of one element type with one instruction set.
 ///
 /// Operands are packed in words: [`Tile::GROUP`] consecutive values along k, as many as one
 /// instruction multiplies and sums at once (2 for bfloat16, 4 for int8).
 pub(super) trait Tile {
-    /// An element of A and B.
-    type Input: Copy;
+    /// An element of A and B; the default is zero, which stands for none.
+    type Input: Copy + Default;
     /// Packed [`Tile::GROUP`] elements.
     type Word: Copy;
     /// A sum.
-    type Sum: Copy;
+    type Sum: Copy + Add<Output = Self::Sum>;
     /// An element of C.
     type Output: Copy;
 
@@ -30,17 +32,16 @@ pub(super) trait Tile {
     /// A word of A; `element` gives its values by their place along k, none beyond the end.
     fn word_a(element: impl Fn(usize) -> Self::Input) -> Self::Word;
     /// A word of B, likewise.
-    fn word_b(element: impl Fn(usize) -> Self::Input) -> Self::Word;
-    /// The value that stands for none.
-    fn zero() -> Self::Input;
+    #[inline(always)]
+    fn word_b(element: impl Fn(usize) -> Self::Input) -> Self::Word {
+        Self::word_a(element)
+    }
     /// Whether a column's sums start from zero; if not, from [`Tile::start`] over its words.
     const STARTS_AT_ZERO: bool = true;
     /// Adds one word of a column to what its sums start from.
     fn start(sum: Self::Sum, _word: Self::Word) -> Self::Sum {
         sum
     }
-    /// The sum of two sums.
-    fn add(left: Self::Sum, right: Self::Sum) -> Self::Sum;
     /// A finished sum as an element of C.
     fn output(sum: Self::Sum) -> Self::Output;
 

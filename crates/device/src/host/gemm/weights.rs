@@ -4,10 +4,7 @@
 //! A is packed first, as `f32` and in the order in which vectors of weights are widened. The
 //! formats are those of `kernels/include/weights.h`.
 
-use super::{
-    bundled,
-    product::{Scratch, Share, cut},
-};
+use super::product::{Scratch, Share, cut};
 use crate::host::{kernel::HostKernel, pool::Block};
 use fizeau_domain::{
     dtype::Dtype,
@@ -15,7 +12,7 @@ use fizeau_domain::{
 };
 use half::bf16;
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
+use {crate::host::kernel::inlined, std::arch::x86_64::*};
 
 /// Weights along k that are widened at once, to eight vectors of eight.
 const STEP: usize = 64;
@@ -34,11 +31,11 @@ const HALF_OF_E4M3: f32 = (1u64 << 60) as f32;
 
 /// All that this CPU can run.
 pub(super) fn kernels() -> Vec<HostKernel> {
-    fn of<I: Instructions>() -> [HostKernel; 3] {
+    fn of<I: Instructions + 'static>() -> [HostKernel; 3] {
         [
-            bundled(Operation::Gemm(Dtype::Bf16Fp8), I::NAME, I::run::<Fp8>),
-            bundled(Operation::Gemm(Dtype::Bf16Int4), I::NAME, I::run::<Int4>),
-            bundled(Operation::Gemm(Dtype::Bf16Mxfp4), I::NAME, I::run::<Mxfp4>),
+            HostKernel::new(Operation::Gemm(Dtype::Bf16Fp8), I::NAME, &[], I::run::<Fp8>),
+            HostKernel::new(Operation::Gemm(Dtype::Bf16Int4), I::NAME, &[], I::run::<Int4>),
+            HostKernel::new(Operation::Gemm(Dtype::Bf16Mxfp4), I::NAME, &[], I::run::<Mxfp4>),
         ]
     }
     let mut kernels = Vec::new();
@@ -365,25 +362,12 @@ impl Instructions for Avx2 {
         // SAFETY: whoever launches passes operands that live; the CPU was asked above.
         unsafe { one::<F>(block.params(), Share::of(block)) }
     }
-    #[inline(always)]
-    unsafe fn zero() -> __m256 {
-        // SAFETY: the caller's promise, here and below.
-        unsafe { _mm256_setzero_ps() }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> __m256 {
-        // SAFETY: see above.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-    #[inline(always)]
-    unsafe fn fused(a: __m256, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: see above.
-        unsafe { _mm256_fmadd_ps(a, b, c) }
-    }
-    #[inline(always)]
-    unsafe fn halves([low, high]: [f32; 2]) -> __m256 {
-        // SAFETY: see above.
-        unsafe { _mm256_setr_m128(_mm_set1_ps(low), _mm_set1_ps(high)) }
+    inlined! {
+        fn zero() -> __m256 = _mm256_setzero_ps();
+        fn load(from: *const f32) -> __m256 = _mm256_loadu_ps(from);
+        fn fused(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        fn halves([low, high]: [f32; 2]) -> __m256 =
+            _mm256_setr_m128(_mm_set1_ps(low), _mm_set1_ps(high));
     }
     #[inline(always)]
     unsafe fn sum(vector: __m256) -> f32 {
@@ -392,15 +376,10 @@ impl Instructions for Avx2 {
         unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), vector) };
         lanes.iter().sum()
     }
-    #[inline(always)]
-    unsafe fn widen_nibbles(from: *const u8, values: &[f32; 16]) -> [__m256; VECTORS] {
-        // SAFETY: see above.
-        unsafe { widen_nibbles(from, values) }
-    }
-    #[inline(always)]
-    unsafe fn widen_bytes(from: *const u8) -> [__m256; VECTORS] {
-        // SAFETY: see above.
-        unsafe { widen_bytes(from) }
+    inlined! {
+        fn widen_nibbles(from: *const u8, values: &[f32; 16]) -> [__m256; VECTORS] =
+            widen_nibbles(from, values);
+        fn widen_bytes(from: *const u8) -> [__m256; VECTORS] = widen_bytes(from);
     }
 }
 

@@ -13,15 +13,12 @@ mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::{
-    kernel::{HostKernel, KernelThreads},
-    pool::Block,
-};
+use super::{kernel::HostKernel, pool::Block};
 use fizeau_domain::{
     case::StreamOperation,
     kernel::{Operation, StreamParams},
 };
-use std::{hint, sync::Arc};
+use std::hint;
 
 /// Elements that blocks are divided in: whole cache lines, whole turns of every unrolled loop.
 const GRANULE: usize = 512;
@@ -69,10 +66,8 @@ fn variant(
 ) -> impl Iterator<Item = HostKernel> {
     StreamOperation::ALL.into_iter().zip(bodies).filter_map(move |(stream, body)| {
         let body = body?;
-        let threads = KernelThreads::Pool;
-        let run = Arc::new(move |block: &Block<'_>| run(block, body));
-        let operation = Operation::Stream(stream);
-        Some(HostKernel { operation, name, features, threads, run })
+        let run = move |block: &Block<'_>| run(block, body);
+        Some(HostKernel::new(Operation::Stream(stream), name, features, run))
     })
 }
 

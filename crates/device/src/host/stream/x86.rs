@@ -6,16 +6,17 @@ type Variant = (&'static str, &'static [&'static str], Bodies);
 
 macro_rules! instruction_set {
     (
-        $module:ident, $features:literal, $vector:ident, $lanes:literal,
-        $load:ident, $store:ident, $stream:ident, $set:ident,
-        $add:ident, $multiply:ident, $fma:ident,
-        $words:ident, $add_words:ident, $of_words:ident
+        $module:ident $features:literal: $lanes:literal lanes in $vector:ident,
+        load $load:ident, store $store:ident, past $stream:ident, all $set:ident,
+        plus $add:ident, times $multiply:ident, times_plus $fma:ident,
+        words $words:ident, plus_words $add_words:ident, of_words $of_words:ident
     ) => {
         mod $module {
             use super::super::{
                 Part,
                 vector::{self, Vector},
             };
+            use crate::host::kernel::inlined;
             use std::arch::x86_64::{
                 _mm_sfence, $add, $add_words, $fma, $load, $multiply, $of_words, $set, $store,
                 $stream, $vector, $words,
@@ -23,46 +24,17 @@ macro_rules! instruction_set {
 
             impl Vector for $vector {
                 const LANES: usize = $lanes;
-                #[inline(always)]
-                unsafe fn load(from: *const f64) -> Self {
-                    // SAFETY: the caller promises the instructions, and that a vector lies there.
-                    unsafe { $load(from) }
-                }
-                #[inline(always)]
-                unsafe fn store(self, to: *mut f64) {
-                    // SAFETY: the caller promises the instructions, and that a vector lies there.
-                    unsafe { $store(to, self) }
-                }
-                #[inline(always)]
-                unsafe fn store_past(self, to: *mut f64) {
-                    // SAFETY: the caller promises the instructions, and that a vector lies there,
-                    // aligned to its size.
-                    unsafe { $stream(to, self) }
-                }
-                #[inline(always)]
-                unsafe fn all(value: f64) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $set(value) }
-                }
-                #[inline(always)]
-                unsafe fn plus(self, other: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $add(self, other) }
-                }
-                #[inline(always)]
-                unsafe fn plus_words(self, other: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $of_words($add_words($words(self), $words(other))) }
-                }
-                #[inline(always)]
-                unsafe fn times(self, other: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $multiply(self, other) }
-                }
-                #[inline(always)]
-                unsafe fn times_plus(self, factor: Self, term: Self) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    unsafe { $fma(self, factor, term) }
+                inlined! {
+                    fn load(from: *const f64) -> Self = $load(from);
+                    fn store(self, to: *mut f64) = $store(to, self);
+                    fn store_past(self, to: *mut f64) = $stream(to, self);
+                    fn all(value: f64) -> Self = $set(value);
+                    fn plus(self, other: Self) -> Self = $add(self, other);
+                    fn plus_words(self, other: Self) -> Self =
+                        $of_words($add_words($words(self), $words(other)));
+                    fn times(self, other: Self) -> Self = $multiply(self, other);
+                    fn times_plus(self, factor: Self, term: Self) -> Self =
+                        $fma(self, factor, term);
                 }
             }
 
@@ -94,38 +66,18 @@ macro_rules! instruction_set {
     };
 }
 
-instruction_set!(
-    avx512,
-    "avx512f",
-    __m512d,
-    8,
-    _mm512_loadu_pd,
-    _mm512_storeu_pd,
-    _mm512_stream_pd,
-    _mm512_set1_pd,
-    _mm512_add_pd,
-    _mm512_mul_pd,
-    _mm512_fmadd_pd,
-    _mm512_castpd_si512,
-    _mm512_add_epi64,
-    _mm512_castsi512_pd
-);
-instruction_set!(
-    avx2,
-    "avx2,fma",
-    __m256d,
-    4,
-    _mm256_loadu_pd,
-    _mm256_storeu_pd,
-    _mm256_stream_pd,
-    _mm256_set1_pd,
-    _mm256_add_pd,
-    _mm256_mul_pd,
-    _mm256_fmadd_pd,
-    _mm256_castpd_si256,
-    _mm256_add_epi64,
-    _mm256_castsi256_pd
-);
+instruction_set! {
+    avx512 "avx512f": 8 lanes in __m512d,
+    load _mm512_loadu_pd, store _mm512_storeu_pd, past _mm512_stream_pd, all _mm512_set1_pd,
+    plus _mm512_add_pd, times _mm512_mul_pd, times_plus _mm512_fmadd_pd,
+    words _mm512_castpd_si512, plus_words _mm512_add_epi64, of_words _mm512_castsi512_pd
+}
+instruction_set! {
+    avx2 "avx2,fma": 4 lanes in __m256d,
+    load _mm256_loadu_pd, store _mm256_storeu_pd, past _mm256_stream_pd, all _mm256_set1_pd,
+    plus _mm256_add_pd, times _mm256_mul_pd, times_plus _mm256_fmadd_pd,
+    words _mm256_castpd_si256, plus_words _mm256_add_epi64, of_words _mm256_castsi256_pd
+}
 
 macro_rules! bodies {
     ($set:ident, past $past:literal, streams $streams:literal) => {{

@@ -118,6 +118,22 @@ pub struct Said {
     pub err: String,
 }
 
+impl Said {
+    /// The same, of a program that ended with an exit code.
+    #[track_caller]
+    pub fn ended(self, code: i32) -> Said {
+        assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
+        self
+    }
+
+    /// The same, of a program that passed and had nothing to say on standard error.
+    #[track_caller]
+    pub fn clean(self) -> Said {
+        assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
+        self
+    }
+}
+
 /// Runs a command to its end.
 #[track_caller]
 pub fn say(command: &mut Command) -> Said {

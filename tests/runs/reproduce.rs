@@ -45,8 +45,7 @@ fn a_claim_is_reproduced_refuted_or_neither_and_the_other_side_can_check_it() {
     let text = text.replace("tolerance = 0.5", "cases = [\"stream/copy/{?,??}KiB/*\"]");
     fs::write(place.path("false.toml"), text).expect("written");
     let args = ["reproduce", "false.toml", "--device", "fake:", "--rounds", "3", "--out", "false"];
-    let said = say(&mut place.fizeau(args));
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args)).ended(1);
     assert!(said.out.contains("Not reproduced: 0."), "{}", said.out);
 
     let conditions = "features = [\"unobtainium\"]\npower_limit_w = 1.0\n";

@@ -21,8 +21,7 @@ pub fn follows(machine: &Machine) {
     let text = fs::read_to_string(machine.place.path("out/verdict.json")).expect("a verdict");
     let verdict: Value = serde_json::from_str(&text).expect("JSON");
     let count = verdict["checks"].as_array().expect("checks").len();
-    let said = say(&mut machine.fizeau("", &["verify", "out"]));
-    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    let said = say(&mut machine.fizeau("", &["verify", "out"])).ended(4);
     let words = format!("{count} checks decided again, all with the same result (stub)\n");
     assert!(said.out.contains(&words), "{words}: {}", said.out);
     assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
@@ -444,8 +443,7 @@ fn each_port_is_measured_by_perftest_and_the_slow_one_is_named() {
     let args = ["accept", "--root", "root", "--profile", "profile.toml", "--level", "full"];
     let mut command = machine.fizeau("devices=4,noise=0.002,seed=9/run", &args);
     command.args(["--device", "cuda:0", "--out", "out"]).env("PATH", path);
-    let said = say(&mut command);
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    say(&mut command).ended(1);
     follows(&machine);
     let text = fs::read_to_string(machine.place.path("out/verdict.json")).expect("a verdict");
     let verdict: Value = serde_json::from_str(&text).expect("JSON");

@@ -300,8 +300,7 @@ fn a_symbol_that_an_older_driver_lacks_is_named_with_its_mend() {
 #[test]
 fn a_driver_that_is_too_old_is_told_with_both_versions() {
     let machine = Machine::with(&NVIDIA);
-    let said = say(&mut machine.fizeau("driver=11040", &["list", "--device", "cuda"]));
-    assert_eq!(said.code, Some(3), "{}", said.out);
+    let said = say(&mut machine.fizeau("driver=11040", &["list", "--device", "cuda"])).ended(3);
     assert!(said.err.contains("CUDA 12.0") && said.err.contains("11.4"), "{}", said.err);
     for script in ["cuInit=100", "devices=0"] {
         let said = say(&mut machine.fizeau(script, &["devices"]));
@@ -313,8 +312,7 @@ fn a_driver_that_is_too_old_is_told_with_both_versions() {
 #[test]
 fn what_is_missing_is_said_with_its_mend_and_the_host_is_measured() {
     let machine = Machine::with(&[]);
-    let said = say(&mut machine.fizeau("", &["devices"]));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = say(&mut machine.fizeau("", &["devices"])).ended(0);
     assert!(said.out.contains("libcuda.so.1 not found: install the NVIDIA driver"), "{}", said.out);
     let doctor = say(&mut machine.fizeau("", &["doctor"]));
     for words in ["libcuda.so.1 not found", "--gpus all", "NVRTC", "CUDA kernels"] {
@@ -492,8 +490,7 @@ fn several_devices_and_what_hides_them_are_told() {
     assert_eq!(beyond.code, Some(2));
     assert!(beyond.err.contains("no device cuda:2: cuda has 2"), "{}", beyond.err);
     let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
-    let run = say(machine.fizeau("devices=2", &args).env("CUDA_VISIBLE_DEVICES", "3,5"));
-    assert_eq!(run.code, Some(0), "{}", run.err);
+    say(machine.fizeau("devices=2", &args).env("CUDA_VISIBLE_DEVICES", "3,5")).ended(0);
     let warnings = machine.place.record("out").header.environment.warnings;
     assert!(
         warnings.iter().any(|warning| warning.contains("CUDA_VISIBLE_DEVICES=3,5")),
@@ -521,8 +518,7 @@ fn a_slice_of_a_gpu_is_no_part() {
 fn the_suites_of_the_first_day_have_every_operation() {
     let machine = Machine::with(&NVIDIA);
     for suite in ["gpu-verify", "gpu-figures", "gpu"] {
-        let said = say(&mut machine.fizeau("", &["list", "--suite", suite]));
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        let said = say(&mut machine.fizeau("", &["list", "--suite", suite])).ended(0);
         for operation in ["compute", "stream", "latency", "gemm", "grouped", "attention"] {
             let start = format!("{operation}/");
             assert!(said.out.lines().any(|line| line.starts_with(&start)), "{suite}: {operation}");

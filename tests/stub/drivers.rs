@@ -180,8 +180,8 @@ fn a_plain_run_on_a_gpu_is_planned_for_a_minute() {
     let machine = Machine::with(&NVIDIA);
     let list = |args: &[&str]| -> serde_json::Value {
         let given = [&["list", "--json"], args].concat();
-        let said = say(&mut machine.fizeau("units=132,memory=141000000000,gpus=2", &given));
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        let said =
+            say(&mut machine.fizeau("units=132,memory=141000000000,gpus=2", &given)).ended(0);
         serde_json::from_str(&said.out).expect("JSON")
     };
     let plan = list(&[]);

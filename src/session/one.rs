@@ -3,7 +3,7 @@
 
 use super::planted::{self, Slowed};
 use crate::{
-    bench::{self, Rank, Unready, Workload},
+    bench::{self, Prepared, Rank, Unready, Workload},
     measure::{self, Taken},
 };
 use fizeau_device::{
@@ -86,7 +86,7 @@ pub fn measure_prepared<'r>(
     rank: Rank<'r>,
     yardstick: &Yardstick,
     settings: &MeasureSettings,
-    prepare: impl FnOnce() -> Result<Box<dyn Workload + 'r>, Unready>,
+    prepare: impl FnOnce() -> Prepared<'r>,
 ) -> Outcome {
     let (started, device) = (clock::utc_now_with_milliseconds(), rank.device);
     // What was loaded up to here is none of this case's.

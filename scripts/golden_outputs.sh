@@ -12,7 +12,7 @@ export FIZEAU_PROGRESS=off LC_ALL=C
 FIZEAU_LIBRARY_PATH=$(mktemp -d)
 export FIZEAU_LIBRARY_PATH
 trap 'rm -rf "$FIZEAU_LIBRARY_PATH"' EXIT
-hash() { # the program's arguments
+sum_of() { # the program's arguments
     local sum
     sum=$({ "$fizeau" "$@" 2>&1 </dev/null || echo "exit code $?"; } | sha256sum)
     echo "${sum%% *} $*"
@@ -20,38 +20,38 @@ hash() { # the program's arguments
 mapfile -t records < <(find results tests/golden -name record.jsonl -o -name v1.jsonl | sort)
 formats=(terminal markdown csv json html nccl-tests nvbandwidth superbench)
 for record in "${records[@]}"; do
-    for format in "${formats[@]}"; do hash report "$record" --format "$format"; done
+    for format in "${formats[@]}"; do sum_of report "$record" --format "$format"; done
     for more in --summary '--summary --json' '--format nccl-tests --json' \
         '--format nvbandwidth --json' '--against h100-sxm' "--against ${records[0]}"; do
         # shellcheck disable=SC2086 # words
-        hash report "$record" $more
+        sum_of report "$record" $more
     done
-    hash discover --from "$record"
-    hash discover --from "$record" --format json
+    sum_of discover --from "$record"
+    sum_of discover --from "$record" --format json
     for format in terminal csv json html; do
-        hash project llama-3.1-8b --on "$record" --format "$format"
+        sum_of project llama-3.1-8b --on "$record" --format "$format"
     done
 done
 for a in "${records[@]}"; do
-    for b in "${records[@]}"; do hash compare "$a" --with "$b" --across --format json; done
-    hash compare "${records[0]}" --with "$a" --across
+    for b in "${records[@]}"; do sum_of compare "$a" --with "$b" --across --format json; done
+    sum_of compare "${records[0]}" --with "$a" --across
 done
 for format in terminal html; do
-    hash compare "${records[2]}" --with "${records[3]}" --across --format "$format"
+    sum_of compare "${records[2]}" --with "${records[3]}" --across --format "$format"
 done
 for part in h100-sxm h200-sxm mi300x b200-sxm; do
     for model in llama-3.1-8b llama-3.3-70b deepseek-v3; do
         for format in terminal json html; do
-            hash project "$model" --on "$part" --layout tp8 --format "$format"
+            sum_of project "$model" --on "$part" --layout tp8 --format "$format"
         done
     done
 done
 for claims in data/claims/*.toml; do
-    for format in terminal json; do hash claim --from "$claims" --format "$format"; done
+    for format in terminal json; do sum_of claim --from "$claims" --format "$format"; done
 done
-hash profile learn --across "${records[@]}"
-hash fleet survey "${records[@]}"
+sum_of profile learn --across "${records[@]}"
+sum_of fleet survey "${records[@]}"
 for command in suites 'devices --parts' 'reproduce --list'; do
     # shellcheck disable=SC2086 # words
-    hash $command
+    sum_of $command
 done

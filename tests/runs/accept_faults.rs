@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{program::say, skipped};
 use serde_json::Value;
-use std::{fs, process::Command};
+use std::process::Command;
 
 /// Runs the program on a disk of its own that is filled as soon as the second round has begun, and
 /// copies what is left out of it, since the disk goes away with the program.
@@ -41,10 +41,7 @@ fn a_full_disk_keeps_the_verdicts_so_far_and_it_can_go_on() {
     }
     let said = say(&mut command).ended(3);
     assert!(said.err.contains("No space left"), "{}", said.err);
-    let verdict = || -> Value {
-        let text = fs::read_to_string(place.path("out/verdict.json")).expect("a verdict");
-        serde_json::from_str(&text).expect("JSON")
-    };
+    let verdict = || -> Value { place.json("out/verdict.json") };
     let kept = verdict();
     assert_eq!((&kept["complete"], &kept["verdict"]), (&false.into(), &"inconclusive".into()));
     let product = |verdict: &Value| {

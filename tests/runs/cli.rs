@@ -165,8 +165,7 @@ fn the_plan_can_be_seen() {
     // No table names a fake device, which is told below the plan.
     let last = said.out.lines().last().expect("a line");
     assert!(last.starts_with("- No table names this device"), "{last}");
-    let said = say(place.fizeau(list).arg("--json"));
-    let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let listing = say(place.fizeau(list).arg("--json")).json();
     let cases = listing["cases"].as_array().expect("cases");
     assert!(cases.len() > 20);
     // The suite has reads, writes and triads too.
@@ -213,8 +212,7 @@ fn a_case_is_explained_with_a_line_that_repeats_it() {
     // The line, as it stands, plans that case and no other.
     let (_, line) = said.out.split_once("Reproduce: fizeau run ").expect("a line");
     let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
-    let listed = say(place.fizeau(["list", "--json"]).args(words));
-    let listed: serde_json::Value = serde_json::from_str(&listed.out).expect("JSON");
+    let listed = say(place.fizeau(["list", "--json"]).args(words)).json();
     assert_eq!(listed["cases"].as_array().map(Vec::len), Some(1));
     assert_eq!(listed["cases"][0]["id"], id);
     let several = explain("stream/read");

@@ -6,8 +6,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 fn plan(place: &Place) -> Value {
-    let text = fs::read_to_string(place.path("retest/plan.json")).expect("a plan");
-    serde_json::from_str(&text).expect("JSON")
+    place.json("retest/plan.json")
 }
 
 /// Leaves a row for each measurement of a plan: what failed reaches this share of its partner.

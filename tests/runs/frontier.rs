@@ -5,7 +5,6 @@ use crate::{
     program::{self, Place, Said, say},
     skipped,
 };
-use serde_json::Value;
 use std::{
     fs,
     process::Command,
@@ -83,8 +82,7 @@ fn a_ladder_of_clocks_is_measured_and_the_clock_is_put_back() {
     let place = place(SUITE);
     let said = say(&mut run(&place, &["--set-limits"])).ended(0);
     assert_eq!([limit(&place, "cpu0"), limit(&place, "cpu1")], ["3000000", "3000000"]);
-    let kept = fs::read_to_string(place.path("out/frontier.json")).expect("kept");
-    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    let kept = place.json("out/frontier.json");
     let settings: Vec<&str> = kept["rungs"]
         .as_array()
         .expect("rungs")
@@ -98,8 +96,7 @@ fn a_ladder_of_clocks_is_measured_and_the_clock_is_put_back() {
     // Made again from the records alone, it is the same report.
     let again = say(&mut place.fizeau(["report", "out"])).ended(0);
     assert!(said.out.starts_with(&again.out), "{}\n---\n{}", said.out, again.out);
-    let json = say(&mut place.fizeau(["report", "out", "--json"]));
-    let json: Value = serde_json::from_str(&json.out).expect("JSON");
+    let json = say(&mut place.fizeau(["report", "out", "--json"])).json();
     // Four rungs of each kernel: the best one, and vendors' libraries where there are some.
     let rows = json["tables"]["frontier"].as_array().expect("a table");
     assert!(!rows.is_empty() && rows.len().is_multiple_of(4), "{json:#}");

@@ -31,8 +31,7 @@ fn results_are_joined_in_every_format() {
         let text = fs::read_to_string(place.path(name)).expect("it was written");
         assert!(text.contains(words), "{name}: {text}");
     }
-    let said = say(&mut place.fizeau(report.iter().chain(&["--json"])));
-    let value: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let value = say(&mut place.fizeau(report.iter().chain(&["--json"]))).json();
     assert!(value.to_string().contains("tpot_p50_seconds"), "{value}");
 }
 

@@ -106,9 +106,9 @@ fn open_and_closed_loops_are_sent_counted_and_reported() {
     let chat = Server::start(&place, &["--slots", "4", "--tokenize", "llama-cpp", "--chunk", "3"]);
     let args = ["--concurrency", "1,3", "--requests", "12", "--warmup", "2", "--endpoint", "chat"];
     let args = [&args[..], &["--out", "chat", "--json"]].concat();
-    let told =
-        say(&mut place.fizeau(["load", &chat.url].iter().chain(&SHORT[..4]).chain(&args))).ended(0);
-    let report: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    let report = say(&mut place.fizeau(["load", &chat.url].iter().chain(&SHORT[..4]).chain(&args)))
+        .ended(0)
+        .json();
     assert!(report.to_string().contains("3 at once, closed loop"), "{report}");
     let (all, _) = rows(&place, "chat");
     assert_eq!(counts(&all), [(Ending::Answered, 28)].into());

@@ -405,8 +405,8 @@ fn without_a_token_nobody_meets() {
 fn the_plan_of_many_gpus_is_listed_with_its_time_and_what_does_not_fit() {
     let machine = Machine::new();
     let args = ["list", "collective", "--suite", "collectives", "--ranks", "2", "--json"];
-    let said = say(&mut machine.fizeau("devices=2,memory=1073741824", "", &args)).ended(0);
-    let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let listing =
+        say(&mut machine.fizeau("devices=2,memory=1073741824", "", &args)).ended(0).json();
     let cases = listing["cases"].as_array().expect("cases");
     let of = |id: &str| cases.iter().find(|case| case["id"] == id).expect(id);
     let large = of("collective/all_reduce/f32/16GiB/2r/out_of_place/nccl");

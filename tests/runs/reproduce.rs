@@ -110,8 +110,7 @@ fn what_cannot_be_run_is_refused_with_its_reason() {
     let text = claim("1 GB/s", "").replace("[[64, 64, 64]]", "[[0, 64, 64]]");
     fs::write(place.path("zero.toml"), text).expect("written");
     refused(&["zero.toml"], 2, "[run.suite]");
-    let list = say(&mut place.fizeau(["reproduce", "--list", "--device", "host", "--json"]));
-    let list: Value = serde_json::from_str(&list.out).expect("JSON");
+    let list = say(&mut place.fizeau(["reproduce", "--list", "--device", "host", "--json"])).json();
     let rows = list["tables"]["claims"].as_array().expect("claims");
     assert!(rows.len() >= 30, "{}", rows.len());
     let of = |id: &str| rows.iter().find(|row| row["claim"] == id).expect("listed")["runs"].clone();

@@ -56,8 +56,7 @@ fn speed_and_energy_follow_the_limits_which_are_put_back() {
     let script = "units=1,nvmlDeviceGetTotalEnergyConsumption=3";
     say(&mut run(&machine, script, &["--set-limits"])).ended(0);
     assert!(FREE.contains(&limits(&machine).as_str()), "{}", limits(&machine));
-    let json = say(&mut machine.fizeau("", &["report", "out", "--json"]));
-    let json: Value = serde_json::from_str(&json.out).expect("JSON");
+    let json = say(&mut machine.fizeau("", &["report", "out", "--json"])).json();
     let rows = json["tables"]["frontier"].as_array().expect("a table");
     let values: Vec<[f64; 2]> = rows
         .iter()
@@ -132,8 +131,7 @@ fn nothing_is_confirmed_by_a_stub() {
     let args = ["reproduce", "claim.toml", "--rounds", "2", "--out", "out"];
     let said = say(&mut machine.fizeau("units=1", &args)).ended(4);
     assert!(said.out.contains("stub driver stands in"), "{}", said.out);
-    let text = fs::read_to_string(machine.place.path("out/reproduction.json")).expect("an answer");
-    let answer: Value = serde_json::from_str(&text).expect("JSON");
+    let answer = machine.place.json("out/reproduction.json");
     assert_eq!((&answer["share"], &answer["stub"]), (&Value::Null, &true.into()));
     // 2 W are no 700 W, and the record says so.
     let conditions = answer["conditions"].as_array().expect("conditions");
@@ -145,9 +143,8 @@ fn nothing_is_confirmed_by_a_stub() {
         fs::write(machine.place.path("claim.toml"), claim).expect("written");
         let args = ["reproduce", "claim.toml", "--rounds", "2", "--out", "set", "--set-limits"];
         let mut command = machine.fizeau("units=1", &args);
-        let set = say(command.env("FIZEAU_STUB_LIMITS", machine.place.path("limits"))).ended(4);
-        let text = fs::read_to_string(machine.place.path("set/reproduction.json")).expect("there");
-        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        say(command.env("FIZEAU_STUB_LIMITS", machine.place.path("limits"))).ended(4);
+        let answer = machine.place.json("set/reproduction.json");
         let conditions = answer["conditions"].as_array().expect("conditions");
         assert!(conditions.iter().all(|one| one["met"] == "met"), "{answer:#}");
         assert!(FREE.contains(&limits(&machine).as_str()), "{}", limits(&machine));

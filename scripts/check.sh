@@ -14,6 +14,7 @@ if ((free < 6)); then
 fi
 
 stage "format" cargo fmt --all --check
+stage "picture of crates" python3 scripts/crates.py --check
 # A renamed word in a kernel leaves a planted fault without its place.
 stage "planted faults" bash scripts/check_loops.sh --plant-only
 stage "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings

@@ -24,7 +24,7 @@ import tempfile
 
 import machine_code
 
-KERNELS = re.compile(r"\bdevice::host::(gemm|attention|stream|compute|instruction|sdc)::")
+KERNELS = re.compile(r"\bfizeau_device::host::(gemm|attention|stream|compute|instruction|sdc)::")
 INTRINSIC = re.compile(r"\bcore_arch::x86(_64)?::\w+::_mm")
 # Neither `vzeroupper` nor prefetches tell of a function's instruction set.
 VECTOR = re.compile(r"v(?!zero)\w+ .*\b[xyz]mm\d")
@@ -34,7 +34,7 @@ ENDS = re.compile(r"\b(panicking|unwrap_failed|expect_failed|handle_alloc_error)
 
 HEAD = """
 #![crate_type = "cdylib"]
-pub mod device { pub mod host { pub mod gemm {
+pub mod fizeau_device { pub mod host { pub mod gemm {
     use std::arch::x86_64::*;
     #[unsafe(no_mangle)]
     pub unsafe fn start(from: *const f32, count: usize, to: *mut f32) { kernel(from, count, to) }

@@ -3,7 +3,7 @@
 
 use super::planted::{self, Slowed};
 use crate::measure::{self, Taken};
-use fizeau_bench::{self as bench, Rank, Unready, Workload};
+use fizeau_bench::{self as bench, Prepared, Rank, Unready, Workload};
 use fizeau_device::{
     Device, DeviceError,
     clock::{self, Moment},
@@ -84,7 +84,7 @@ pub fn measure_prepared<'r>(
     rank: Rank<'r>,
     yardstick: &Yardstick,
     settings: &MeasureSettings,
-    prepare: impl FnOnce() -> Result<Box<dyn Workload + 'r>, Unready>,
+    prepare: impl FnOnce() -> Prepared<'r>,
 ) -> Outcome {
     let (started, device) = (clock::utc_now_with_milliseconds(), rank.device);
     // What was loaded up to here is none of this case's.

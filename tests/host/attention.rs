@@ -21,20 +21,8 @@ const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
 fn point(attention: AttentionKind, lengths: [u32; 7], mask: Mask) -> AttentionPoint {
     let [batch, kv_heads, group, queries, keys, dim_qk, dim_v] = lengths;
     let (dtype, heads) = (Dtype::F32, kv_heads * group);
-    AttentionPoint {
-        attention,
-        dtype,
-        batch,
-        heads,
-        kv_heads,
-        queries,
-        keys,
-        dim_qk,
-        dim_v,
-        mask,
-        lengths: Lengths::Equal,
-        page: None,
-    }
+    let shape = [batch, heads, kv_heads, queries, keys, dim_qk, dim_v];
+    AttentionPoint::new(attention, dtype, shape, mask)
 }
 
 fn check_all(device: &dyn Device, point: AttentionPoint, repeat: u32) {

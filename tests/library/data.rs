@@ -4,7 +4,7 @@
 use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{
-        AttentionKind, AttentionPoint, ComputePoint, Contents, GemmPoint, Lengths, Mask, Point,
+        AttentionKind, AttentionPoint, ComputePoint, Contents, GemmPoint, Mask, Point,
         StreamOperation, StreamPoint,
     },
     dtype::Dtype,
@@ -407,20 +407,12 @@ fn exponentials_bind_attention_where_products_are_fast() {
     };
     let clock = Some(Megahertz(1500.0));
     let bound = |dtype, dim| {
-        let point = Point::Attention(AttentionPoint {
-            attention: AttentionKind::Prefill,
+        let point = Point::Attention(AttentionPoint::new(
+            AttentionKind::Prefill,
             dtype,
-            batch: 1,
-            heads: 32,
-            kv_heads: 32,
-            queries: 16384,
-            keys: 16384,
-            dim_qk: dim,
-            dim_v: dim,
-            mask: Mask::Full,
-            lengths: Lengths::Equal,
-            page: None,
-        });
+            [1, 32, 32, 16384, 16384, dim, dim],
+            Mask::Full,
+        ));
         let lights = spec::lights(&point, &hopper, None, &hot(clock));
         let light = lights.iter().find(|light| light.tier == Tier::Algorithmic).unwrap();
         // No floor: a kernel may make exponentials by arithmetic.
@@ -435,20 +427,12 @@ fn exponentials_bind_attention_where_products_are_fast() {
 #[test]
 fn an_8_bit_cache_is_multiplied_in_16_bits() {
     let point = |attention| {
-        Point::Attention(AttentionPoint {
+        Point::Attention(AttentionPoint::new(
             attention,
-            dtype: Dtype::Fp8,
-            batch: 1,
-            heads: 128,
-            kv_heads: 1,
-            queries: 1,
-            keys: 8192,
-            dim_qk: 576,
-            dim_v: 512,
-            mask: Mask::Full,
-            lengths: Lengths::Equal,
-            page: None,
-        })
+            Dtype::Fp8,
+            [1, 128, 1, 1, 8192, 576, 512],
+            Mask::Full,
+        ))
     };
     assert_eq!(point(AttentionKind::Mla).dtype(), Some(Dtype::Bf16));
     assert_eq!(point(AttentionKind::Decode).dtype(), Some(Dtype::Bf16));
@@ -459,20 +443,12 @@ fn an_8_bit_cache_is_multiplied_in_16_bits() {
 #[test]
 fn the_time_of_exponentials_is_known_where_their_units_are() {
     let units = Properties { exps_per_clock: Some(16.0), ..gpu("Novel", "ffff:0001", 100, 1) };
-    let point = Point::Attention(AttentionPoint {
-        attention: AttentionKind::Prefill,
-        dtype: Dtype::Bf16,
-        batch: 1,
-        heads: 2,
-        kv_heads: 1,
-        queries: 1000,
-        keys: 800,
-        dim_qk: 64,
-        dim_v: 64,
-        mask: Mask::Full,
-        lengths: Lengths::Equal,
-        page: None,
-    });
+    let point = Point::Attention(AttentionPoint::new(
+        AttentionKind::Prefill,
+        Dtype::Bf16,
+        [1, 2, 1, 1000, 800, 64, 64],
+        Mask::Full,
+    ));
     let clock = Some(Megahertz(1000.0));
     let time = spec::exps_time(&point, &units, clock).expect("all is known");
     assert!((time.0 - 1e-6).abs() < 1e-12, "{time}");

@@ -2,7 +2,7 @@
 
 use crate::synthetic;
 use fizeau_domain::{
-    outcome::{Outcome, Telemetry},
+    outcome::Telemetry,
     units::{Joules, Seconds, Watts},
 };
 use fizeau_record::Record;
@@ -17,8 +17,7 @@ pub fn rung(setting: &str, time: f64, watts: f64, by_counter: bool) -> Rung {
         ["gemm/f32/1024x", "attention/decode", "stream/copy/"].iter().any(|of| id.starts_with(of))
     });
     record.outcomes.truncate(3);
-    for outcome in &mut record.outcomes {
-        let Outcome::Measured(one) = outcome else { continue };
+    for one in synthetic::measured_in(&mut record) {
         one.summary.median = one.summary.median * time;
         let telemetry = Telemetry {
             power_mean: Some(Watts(watts)),
@@ -83,10 +82,8 @@ fn energies_of_different_kinds_are_not_set_beside_each_other() {
     let at = table.columns.iter().position(|column| column.key == "energy").expect("there");
     assert_eq!(table.rows[1][at], Cell::Absent);
     let mut without = [rung("as it is set", 1.0, 1.0, false)];
-    for outcome in &mut without[0].record.outcomes {
-        if let Outcome::Measured(one) = outcome {
-            one.telemetry = None;
-        }
+    for one in synthetic::measured_in(&mut without[0].record) {
+        one.telemetry = None;
     }
     assert!(words(&frontier(&without, &[])).contains("Energy is unknown"));
 }

@@ -312,8 +312,7 @@ fn numbers_of_a_stub_are_marked_wherever_they_stand() {
 fn portable_kernels_of_an_unknown_architecture_are_counted_and_not_judged() {
     let (a100, mut unknown) = (Stub::a100().record(), Stub::h100().record());
     unknown.header.environment.unknown_architecture = Some("sm_130".into());
-    for outcome in &mut unknown.outcomes {
-        let Outcome::Measured(one) = outcome else { continue };
+    for one in synthetic::measured_in(&mut unknown) {
         let image = fizeau_domain::outcome::Code::Image {
             sha256: "0".repeat(64),
             target: "compute_80".into(),

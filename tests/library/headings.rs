@@ -2,7 +2,7 @@
 //! under one parent.
 
 use crate::{formats, synthetic};
-use fizeau_domain::outcome::{Integrity, Outcome};
+use fizeau_domain::outcome::Integrity;
 use fizeau_report::{self as report, Document, GpuRun, format::html};
 use std::{collections::HashSet, fs};
 
@@ -73,11 +73,9 @@ fn no_page_says_a_heading_twice() {
     }
     assert!(pages.len() >= 3, "{}", pages.len());
     let mut compared = synthetic::record();
-    for outcome in &mut compared.outcomes {
-        if let Outcome::Measured(one) = outcome {
-            let integrity = Integrity { unit: "product".into(), ..Integrity::default() };
-            one.integrity = Some(Box::new(integrity));
-        }
+    for one in synthetic::measured_in(&mut compared) {
+        let integrity = Integrity { unit: "product".into(), ..Integrity::default() };
+        one.integrity = Some(Box::new(integrity));
     }
     let gpus: Vec<GpuRun> = (0..3)
         .map(|gpu| GpuRun {

@@ -13,8 +13,8 @@ use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{
         Access, AttentionKind, AttentionPoint, Case, Collective, CollectivePoint, ComputePoint,
-        Contents, GemmPoint, HostMemory, KernelName, Lengths, Mask, Point, StreamOperation,
-        StreamPoint, Transfer, TransferPoint,
+        Contents, GemmPoint, HostMemory, KernelName, Mask, Point, StreamOperation, StreamPoint,
+        Transfer, TransferPoint,
     },
     dtype::Dtype,
     outcome::{Cache, Check, Invalidity, Measurement, Outcome, Samples, StopReason, Warmup},
@@ -203,20 +203,9 @@ fn attention(kind: &str, of: &str, shape: &str) -> Point {
         let numbers = words.filter_map(|word| word.strip_prefix(name)?.parse().ok());
         numbers.into_iter().next().unwrap_or_else(|| panic!("{shape}"))
     };
-    Point::Attention(AttentionPoint {
-        attention: named(&AttentionKind::ALL, kind, AttentionKind::name),
-        dtype: dtype(of),
-        batch: number("b"),
-        heads: number("h"),
-        kv_heads: number("kv"),
-        queries: number("q"),
-        keys: number("k"),
-        dim_qk: number("d"),
-        dim_v: number("d"),
-        mask: Mask::Full,
-        lengths: Lengths::Equal,
-        page: None,
-    })
+    let kind = named(&AttentionKind::ALL, kind, AttentionKind::name);
+    let shape = ["b", "h", "kv", "q", "k", "d", "d"].map(number);
+    Point::Attention(AttentionPoint::new(kind, dtype(of), shape, Mask::Full))
 }
 
 fn point(case: &str, properties: &Properties) -> Point {

@@ -233,6 +233,12 @@ fn what_cannot_be_told_is_not_told() {
     }
 }
 
+/// An exchange as it stands in a file of rates.
+fn written(one: &Exchange) -> raw::RawExchange {
+    let (round, bytes_per_second) = (Some(one.round), Some(one.rate));
+    raw::RawExchange { round, rank_a: one.one, rank_b: one.other, bytes_per_second, mark: None }
+}
+
 #[test]
 fn rates_give_the_same_verdict_again_from_json_and_csv() {
     for seed in 0..RUNS {
@@ -246,16 +252,9 @@ fn rates_give_the_same_verdict_again_from_json_and_csv() {
             host: Some(format!("node{host}")),
             ..raw::RankPlace::default()
         };
-        let line = |one: &Exchange| raw::RawExchange {
-            round: Some(one.round),
-            rank_a: one.one,
-            rank_b: one.other,
-            bytes_per_second: Some(one.rate),
-            mark: None,
-        };
         let measured = Measured {
             ranks: world.hosts.iter().map(place).collect(),
-            exchanges: exchanges.iter().map(line).collect(),
+            exchanges: exchanges.iter().map(written).collect(),
             ..Measured::default()
         };
         for text in [measured.to_json().expect("JSON"), measured.to_csv().expect("CSV")] {
@@ -508,16 +507,9 @@ fn labels_are_kept_with_rates_in_both_formats() {
         ..Fabric::healthy(64, 0.05)
     };
     let (exchanges, _) = fabric.play(4, &mut random);
-    let line = |one: &Exchange| raw::RawExchange {
-        round: Some(one.round),
-        rank_a: one.one,
-        rank_b: one.other,
-        bytes_per_second: Some(one.rate),
-        mark: None,
-    };
     let measured = Measured {
         ranks: (0..64).map(place).collect(),
-        exchanges: exchanges.iter().map(line).collect(),
+        exchanges: exchanges.iter().map(written).collect(),
         ..Measured::default()
     };
     let found = measured.judge();

@@ -175,8 +175,7 @@ fn stubs_are_marked_on_every_line_and_devices_are_those_of_the_record() {
     }
     // Not a line for each of many ranks.
     let mut record = synthetic::record();
-    for outcome in &mut record.outcomes {
-        let Outcome::Measured(of) = outcome else { continue };
+    for of in synthetic::measured_in(&mut record) {
         if let Point::Collective(point) = &mut of.case.point {
             point.ranks = 65_536;
         }

@@ -5,7 +5,7 @@ use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{
         AttentionKind, AttentionPoint, Case, Collective, CollectivePoint, Contents, GemmPoint,
-        GroupedPoint, KernelName, LaunchPoint, Launching, Lengths, Mask, Point, Routing,
+        GroupedPoint, KernelName, LaunchPoint, Launching, Mask, Point, Routing,
     },
     dtype::Dtype,
     model::Model,
@@ -61,20 +61,12 @@ impl Chance {
     fn attention(&mut self) -> Point {
         let is_prefill = self.0.rand_u64().is_multiple_of(2);
         let keys = self.power(7, 14);
-        Point::Attention(AttentionPoint {
-            attention: if is_prefill { AttentionKind::Prefill } else { AttentionKind::Decode },
-            dtype: Dtype::Bf16,
-            batch: self.power(0, 6),
-            heads: 32,
-            kv_heads: 8,
-            queries: if is_prefill { keys } else { 1 },
-            keys,
-            dim_qk: 128,
-            dim_v: 128,
-            mask: if is_prefill { Mask::Causal } else { Mask::Full },
-            lengths: Lengths::Equal,
-            page: None,
-        })
+        Point::Attention(AttentionPoint::new(
+            if is_prefill { AttentionKind::Prefill } else { AttentionKind::Decode },
+            Dtype::Bf16,
+            [self.power(0, 6), 32, 8, if is_prefill { keys } else { 1 }, keys, 128, 128],
+            if is_prefill { Mask::Causal } else { Mask::Full },
+        ))
     }
 
     fn collective(&mut self) -> Point {

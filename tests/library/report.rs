@@ -211,8 +211,7 @@ fn every_format_of_a_comparison() {
 fn memorys_peak_is_that_of_working_sets_in_memory() {
     let mut record = synthetic::record();
     let mut planted = 0;
-    for outcome in &mut record.outcomes {
-        let Outcome::Measured(of) = outcome else { continue };
+    for of in synthetic::measured_in(&mut record) {
         let Point::Stream(point) = of.case.point else { continue };
         if ((64 << 20)..(128 << 20)).contains(&point.working_set.0) {
             let time = of.work.memory / BytesPerSecond(200e9);
@@ -355,8 +354,7 @@ fn what_is_above_its_limit_is_said_with_its_reason() {
     ] {
         let mut record = synthetic::record();
         let (mut case, mut first) = (String::new(), true);
-        for outcome in &mut record.outcomes {
-            let Outcome::Measured(of) = outcome else { continue };
+        for of in synthetic::measured_in(&mut record) {
             let Some(reached) = of.utilisation() else { continue };
             if reached > 1.0 || std::mem::take(&mut first) {
                 let wanted = if case.is_empty() { share } else { 1.0 };
@@ -531,8 +529,7 @@ fn a_hostile_record_is_harmless_in_csv() {
 #[test]
 fn csv_has_one_line_for_each_case() {
     let mut record = synthetic::record();
-    for outcome in &mut record.outcomes {
-        let Outcome::Measured(of) = outcome else { continue };
+    for of in synthetic::measured_in(&mut record) {
         if of.case.to_string().starts_with("collective/") {
             let median = of.summary.median;
             of.rank_times = vec![median, median * 0.9];
@@ -730,8 +727,7 @@ fn fact(record: &Record, key: &str) -> Value {
 fn the_summarys_bus_bandwidth_is_that_of_all_reduce() {
     let mut record = synthetic::record();
     // A broadcast that is faster than every all_reduce does not stand in for it.
-    for outcome in &mut record.outcomes {
-        let Outcome::Measured(of) = outcome else { continue };
+    for of in synthetic::measured_in(&mut record) {
         if of.case.to_string().starts_with("collective/broadcast/") {
             of.summary.median = of.summary.median * 0.1;
         }
@@ -749,8 +745,7 @@ fn a_low_share_has_its_reason_beside_it() {
     let slow = |spoil: &dyn Fn(&mut Record)| {
         let mut record = synthetic::record();
         record.header.device.virtualised = None;
-        for outcome in &mut record.outcomes {
-            let Outcome::Measured(of) = outcome else { continue };
+        for of in synthetic::measured_in(&mut record) {
             if of.case.to_string().starts_with("stream/") {
                 of.summary.median = of.summary.median * 5.0;
             }
@@ -766,8 +761,7 @@ fn a_low_share_has_its_reason_beside_it() {
     assert!(few.ends_with("(datasheet): 2 of 256 CPUs"), "{few}");
     let capped = slow(&|record| {
         record.header.environment.cpu_quota = Some(1.5);
-        for outcome in &mut record.outcomes {
-            let Outcome::Measured(of) = outcome else { continue };
+        for of in synthetic::measured_in(record) {
             of.stopped_by_quota = Some(0.6);
             of.telemetry =
                 Some(Telemetry { held_by: vec!["power cap".into()], ..Default::default() });

@@ -30,12 +30,10 @@ pub fn rounds(times: &[f64], change: impl Fn(&mut Record)) -> Vec<Record> {
         record.header.device.virtualised = None;
         record.header.environment.cpus_online = Some(2);
         record.header.environment.load = Some(0.1);
-        for outcome in &mut record.outcomes {
-            if let Outcome::Measured(one) = outcome {
-                one.summary.median = one.summary.median * *time;
-                one.available = None;
-                one.stopped_by_quota = None;
-            }
+        for one in synthetic::measured_in(&mut record) {
+            one.summary.median = one.summary.median * *time;
+            one.available = None;
+            one.stopped_by_quota = None;
         }
         change(&mut record);
         record
@@ -112,10 +110,8 @@ fn nothing_is_refuted_where_a_condition_is_not_met_or_the_machine_was_busy() {
     assert_eq!(busy.verdict, Verdict::Inconclusive);
     assert!(busy.why.contains("busy at the start"), "{}", busy.why);
     let disturbed = rounds(&STEADY, |record| {
-        for outcome in &mut record.outcomes {
-            if let Outcome::Measured(one) = outcome {
-                one.available = Some(0.5);
-            }
+        for one in synthetic::measured_in(record) {
+            one.available = Some(0.5);
         }
     });
     assert_eq!(judged(&twice(""), &case, &disturbed).verdict, Verdict::Inconclusive);
@@ -144,11 +140,9 @@ fn the_reason_of_a_difference_is_named() {
     let impossible = causes("5,000 GB/s", &|_| ());
     assert!(impossible.contains("cannot be true"), "{impossible}");
     let capped = causes(&times(1.2), &|record| {
-        for outcome in &mut record.outcomes {
-            if let Outcome::Measured(one) = outcome {
-                one.telemetry =
-                    Some(Telemetry { held_by: vec!["power cap".into()], ..Telemetry::default() });
-            }
+        for one in synthetic::measured_in(record) {
+            one.telemetry =
+                Some(Telemetry { held_by: vec!["power cap".into()], ..Telemetry::default() });
         }
     });
     assert!(capped.contains("held down by: power cap"), "{capped}");
@@ -174,10 +168,8 @@ fn settings_that_are_stated_are_compared() {
                 ecc: Some(true),
                 ..DeviceSettings::default()
             });
-            for outcome in &mut record.outcomes {
-                if let Outcome::Measured(one) = outcome {
-                    one.clock = Some(Megahertz(clock));
-                }
+            for one in synthetic::measured_in(record) {
+                one.clock = Some(Megahertz(clock));
             }
         });
         let claim = claim(&format!("{} GB/s", rate / 1e9), conditions);

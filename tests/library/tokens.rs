@@ -22,11 +22,21 @@ use std::process::{Command, Output};
 
 const PLAIN: Terminal = Terminal { width: Some(80), colour: Colour::Never };
 
-fn fizeau(args: &[&str]) -> Output {
+/// The program with arguments, from its start to its end.
+pub fn fizeau(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fizeau")).args(args).output().expect("it starts")
 }
 
-fn json(args: &[&str]) -> Value {
+/// Fails unless the program refused its arguments with these words, and printed nothing else.
+#[track_caller]
+pub fn assert_refused(said: &Output, words: &str) {
+    let error = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(said.status.code(), Some(2), "{words}: {error}");
+    assert!(error.contains(words), "{words}: {error}");
+    assert!(said.stdout.is_empty(), "{words}");
+}
+
+pub fn json(args: &[&str]) -> Value {
     let said = fizeau(args);
     assert!(said.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said.stderr));
     serde_json::from_slice(&said.stdout).expect("JSON")
@@ -141,11 +151,7 @@ fn what_cannot_be_projected_is_a_clear_error() {
         (&["--on", "a100"], "which of"),
         (&["--on", "epyc-9005"], "is a CPU"),
     ] {
-        let said = with(more);
-        let error = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert_eq!(said.status.code(), Some(2), "{more:?}: {error}");
-        assert!(error.contains(words), "{more:?}: {error}");
-        assert!(said.stdout.is_empty(), "{more:?}");
+        assert_refused(&with(more), words);
     }
     let said = fizeau(&["project", "llama-9", "--on", "h200"]);
     assert_eq!(said.status.code(), Some(2));
@@ -161,10 +167,7 @@ fn numbers_of_several_parts_are_not_guessed() {
         (["--price", "2,5"], "write --price 2.5, or --price 2 --price 5"),
         (["--power", "1,200"], "write --power 1200, or --power 1 --power 200"),
     ] {
-        let said = with(&more);
-        let error = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert_eq!(said.status.code(), Some(2), "{more:?}: {error}");
-        assert!(error.contains(words), "{more:?}: {error}");
+        assert_refused(&with(&more), words);
     }
     for more in [
         &["--price", "2.5,2.2"][..],
@@ -196,11 +199,7 @@ fn a_claim_that_cannot_be_read_is_a_clear_error() {
         (&["--from", empty], "no claim"),
         (&["--from", empty, "--gpus", "8"], "--gpus"),
     ] {
-        let said = fizeau(&[&["claim"][..], args].concat());
-        let error = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert_eq!(said.status.code(), Some(2), "{args:?}: {error}");
-        assert!(error.contains(words), "{args:?}: {error}");
-        assert!(said.stdout.is_empty(), "{args:?}");
+        assert_refused(&fizeau(&[&["claim"][..], args].concat()), words);
     }
     let shown = fizeau(&["claim", "1,979 TFLOP/s fp8", "--on", "h200", "--format", "csv"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();

@@ -1,6 +1,7 @@
 //! What-ifs of projections: speculative decoding, prefill apart, power caps, prefixes, quality; and
 //! what is said of a command line that cannot be.
 
+use super::tokens::{self, assert_refused, fizeau};
 use fizeau::data::Catalogue;
 use fizeau_domain::{
     model::{Format, Model},
@@ -11,16 +12,9 @@ use fizeau_projection::project::{
     Speed, Work, point, served, step,
 };
 use serde_json::Value;
-use std::process::{Command, Output};
-
-fn fizeau(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_fizeau")).args(args).output().expect("it starts")
-}
 
 fn json(args: &[&str]) -> Value {
-    let said = fizeau(&[args, &["--json"]].concat());
-    assert!(said.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said.stderr));
-    serde_json::from_slice(&said.stdout).expect("JSON")
+    tokens::json(&[args, &["--json"]].concat())
 }
 
 fn catalogue() -> Catalogue {
@@ -328,11 +322,7 @@ fn a_wrong_what_if_is_a_clear_error() {
         ("compute-speed=0.9", "need cap="),
         ("on=nowhere", "no part has this name"),
     ] {
-        let said = fizeau(&[&ASKED[..], &["--what-if", text]].concat());
-        let error = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert_eq!(said.status.code(), Some(2), "{text}: {error}");
-        assert!(error.contains(words), "{text}: {error}");
-        assert!(said.stdout.is_empty(), "{text}");
+        assert_refused(&fizeau(&[&ASKED[..], &["--what-if", text]].concat()), words);
     }
     for (more, words) in [
         (["--accuracy", "fp7=1"], "no format of weights"),
@@ -345,9 +335,6 @@ fn a_wrong_what_if_is_a_clear_error() {
         (["--on", "results/epyc-9005/2026-11-21-kvm-2-cores+nowhere"], "there is no record"),
         (["--format", "nccl-tests"], "no form for projections"),
     ] {
-        let said = fizeau(&[&ASKED[..], &more].concat());
-        let error = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert_eq!(said.status.code(), Some(2), "{more:?}: {error}");
-        assert!(error.contains(words), "{more:?}: {error}");
+        assert_refused(&fizeau(&[&ASKED[..], &more].concat()), words);
     }
 }

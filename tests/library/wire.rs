@@ -5,7 +5,6 @@ use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{Algorithm, Case, Collective, CollectivePoint, KernelName, Point},
     dtype::Dtype,
-    outcome::Outcome,
     spec::{self, Bound, Conditions, Properties},
     units::{Bytes, Seconds},
 };
@@ -57,8 +56,7 @@ fn table(record: &Record) -> Option<Table> {
 fn record(kernel: &str, ranks: u32, network: Option<Network>) -> Record {
     let mut record = synthetic::record();
     record.header.environment.network = network;
-    for outcome in &mut record.outcomes {
-        let Outcome::Measured(measurement) = outcome else { continue };
+    for measurement in synthetic::measured_in(&mut record) {
         let Point::Collective(point) = measurement.case.point else { continue };
         let point = Point::Collective(CollectivePoint { ranks, ..point });
         measurement.case = Case { kernel: KernelName(kernel.into()), point };

@@ -1,6 +1,7 @@
 //! The program itself on a fake device, in a directory that goes away.
 
 use fizeau_record::{Record, store};
+use serde_json::Value;
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -90,6 +91,12 @@ impl Place {
         fs::read_to_string(self.file(out)).expect("the record is there")
     }
 
+    /// A file of JSON.
+    #[track_caller]
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path(name)).expect(name)).expect("JSON")
+    }
+
     pub fn file(&self, out: &str) -> PathBuf {
         self.path(out).join(store::FILE)
     }
@@ -116,6 +123,29 @@ pub struct Said {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
+}
+
+impl Said {
+    /// What it printed, which is JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        let read = serde_json::from_str(&self.out);
+        read.unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+
+    /// The same, of a program that ended with an exit code.
+    #[track_caller]
+    pub fn ended(self, code: i32) -> Said {
+        assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
+        self
+    }
+
+    /// The same, of a program that passed and had nothing to say on standard error.
+    #[track_caller]
+    pub fn clean(self) -> Said {
+        assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
+        self
+    }
 }
 
 /// Runs a command to its end.

@@ -93,8 +93,8 @@ fn another_state_of_the_caches_is_not_compared() {
         "fake:",
         "--program",
         "./other",
-    ]));
-    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    ]))
+    .ended(4);
     assert!(said.out.contains("caches: hot in A, cold in B"), "{}", said.out);
 }
 

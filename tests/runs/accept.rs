@@ -67,13 +67,11 @@ fn a_node_at_rest_is_judged_without_load_and_leaves_nothing() {
 fn gpus_that_are_all_gone_fail_a_node_that_should_have_some() {
     let args = ["accept", "--level", "passive", "--root", "root", "--one-line", "--profile"];
     let place = place();
-    let said = say(&mut place.fizeau(args.iter().chain(&["h100-sxm"])));
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args.iter().chain(&["h100-sxm"]))).ended(1);
     assert!(said.out.starts_with("FAIL node GPU count: 0 of 8 GPUs"), "{}", said.out);
     let text = PROFILE.replace("host = true\n", "");
     fs::write(place.path("some.toml"), text).expect("written");
-    let said = say(&mut place.fizeau(args.iter().chain(&["some.toml"])));
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args.iter().chain(&["some.toml"]))).ended(1);
     assert!(said.out.starts_with("FAIL node GPU count: 0 of 1 GPUs"), "{}", said.out);
     assert_eq!(said.out.lines().count(), 1);
 }
@@ -123,8 +121,7 @@ fn profiles_are_learnt_from_enough_runs_and_refused_for_other_machines() {
         let runs = ["a", "b", "c"].map(|run| format!("{run}{attempt}"));
         for out in &runs {
             let args = ["run", "gemm", "--suite", "small.toml", "--device", "host", "--out", out];
-            let said = say(&mut place.fizeau(args));
-            assert_eq!(said.code, Some(0), "{}", said.err);
+            say(&mut place.fizeau(args)).ended(0);
         }
         let runs = runs.each_ref().map(String::as_str);
         let said = learn(&runs[..2]);
@@ -143,8 +140,7 @@ fn profiles_are_learnt_from_enough_runs_and_refused_for_other_machines() {
     assert_ne!(other, text);
     fs::write(place.path("good.toml"), other).expect("written");
     let args = ["accept", "--root", "root", "--profile", "good.toml", "--out", "no"];
-    let said = say(&mut place.fizeau(args));
-    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args)).ended(2);
     assert!(said.err.contains("learnt on something else"), "{}", said.err);
 }
 
@@ -171,7 +167,6 @@ fn a_plan_measures_nothing_and_bad_input_is_refused() {
         fs::rename(place.path(file), place.path("site").join(file)).expect("moved");
     }
     let args = ["accept", "--root", "root", "--plan", "--profile", "site/profile.toml"];
-    let said = say(&mut place.fizeau(args));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = say(&mut place.fizeau(args)).ended(0);
     assert!(said.out.contains("gemm/f32/64x64x64"), "{}{}", said.out, said.err);
 }

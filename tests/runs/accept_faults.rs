@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{program::say, skipped};
 use serde_json::Value;
-use std::{fs, process::Command};
+use std::process::Command;
 
 /// Runs the program on a disk of its own that is filled as soon as the second round has begun, and
 /// copies what is left out of it, since the disk goes away with the program.
@@ -39,13 +39,9 @@ fn a_full_disk_keeps_the_verdicts_so_far_and_it_can_go_on() {
             None => command.env_remove(name),
         };
     }
-    let said = say(&mut command);
-    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    let said = say(&mut command).ended(3);
     assert!(said.err.contains("No space left"), "{}", said.err);
-    let verdict = || -> Value {
-        let text = fs::read_to_string(place.path("out/verdict.json")).expect("a verdict");
-        serde_json::from_str(&text).expect("JSON")
-    };
+    let verdict = || -> Value { place.json("out/verdict.json") };
     let kept = verdict();
     assert_eq!((&kept["complete"], &kept["verdict"]), (&false.into(), &"inconclusive".into()));
     let product = |verdict: &Value| {
@@ -54,8 +50,7 @@ fn a_full_disk_keeps_the_verdicts_so_far_and_it_can_go_on() {
     };
     assert_eq!(product(&kept)["verdict"], "inconclusive", "{kept}");
     let resume = ["accept", "--root", "root", "--profile", "profile.toml", "--device", "host"];
-    let said = say(&mut place.fizeau(resume.iter().chain(&["--resume", "out"])));
-    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    say(&mut place.fizeau(resume.iter().chain(&["--resume", "out"]))).ended(4);
     let whole = verdict();
     assert_eq!(whole["complete"], true);
     all_follow(&place, &verify(&place, &[]));

@@ -111,8 +111,7 @@ fn the_slow_node_of_four_fails_and_the_others_name_it() {
     }
     // One that is continued alone judges what was measured together.
     let args = [&ARGS[..ARGS.len() - 1], &["--resume", "out"]].concat();
-    let said = say(&mut machine.rank_of(&args, [2, 4], "devices=4", ""));
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    say(&mut machine.rank_of(&args, [2, 4], "devices=4", "")).ended(1);
     let resumed = verdict(&machine.place.path("out/rank2"));
     assert_eq!(row(&resumed).map(|row| &row["verdict"]), Some(&"fail".into()), "{resumed}");
 }

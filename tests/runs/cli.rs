@@ -159,15 +159,13 @@ fn what_cannot_run_is_exit_code_3() {
 fn the_plan_can_be_seen() {
     let place = Place::new();
     let list = ["list", "stream/copy", "--suite", "tiny.toml", "--backend", "fake:"];
-    let said = say(&mut place.fizeau(list));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = say(&mut place.fizeau(list)).ended(0);
     let sum = said.out.lines().find(|line| line.starts_with("suite tiny: ")).expect("a sum");
     assert!(sum.contains("of memory"), "{sum}");
     // No table names a fake device, which is told below the plan.
     let last = said.out.lines().last().expect("a line");
     assert!(last.starts_with("- No table names this device"), "{last}");
-    let said = say(place.fizeau(list).arg("--json"));
-    let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let listing = say(place.fizeau(list).arg("--json")).json();
     let cases = listing["cases"].as_array().expect("cases");
     assert!(cases.len() > 20);
     // The suite has reads, writes and triads too.
@@ -214,8 +212,7 @@ fn a_case_is_explained_with_a_line_that_repeats_it() {
     // The line, as it stands, plans that case and no other.
     let (_, line) = said.out.split_once("Reproduce: fizeau run ").expect("a line");
     let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
-    let listed = say(place.fizeau(["list", "--json"]).args(words));
-    let listed: serde_json::Value = serde_json::from_str(&listed.out).expect("JSON");
+    let listed = say(place.fizeau(["list", "--json"]).args(words)).json();
     assert_eq!(listed["cases"].as_array().map(Vec::len), Some(1));
     assert_eq!(listed["cases"][0]["id"], id);
     let several = explain("stream/read");
@@ -294,8 +291,7 @@ fn json_has_run_counts_and_verdict_as_fields() {
 fn a_selector_that_selects_nothing_names_what_is_near() {
     let place = Place::new();
     let list = ["list", "stream/raed/*", "--suite", "tiny.toml", "--backend", "fake:"];
-    let said = say(&mut place.fizeau(list));
-    assert_eq!(said.code, Some(2));
+    let said = say(&mut place.fizeau(list)).ended(2);
     assert!(said.err.contains("nearest: stream/read/"), "{}", said.err);
 }
 
@@ -303,16 +299,14 @@ fn a_selector_that_selects_nothing_names_what_is_near() {
 fn a_run_leaves_a_record_and_reports_and_is_quiet_when_piped() {
     let place = Place::new();
     let mut run = place.run("", FEW, "out");
-    let said = say(run.args(["--label", "first light"]));
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let said = say(run.args(["--label", "first light"])).clean();
     assert!(said.out.contains("record: out/record.jsonl"), "{}", said.out);
     assert!(said.out.contains("report: out/report.html"), "{}", said.out);
     assert!(!said.out.contains('\x1b'), "no colours when piped");
     assert!(place.path("out/report.html").exists() && place.path("out/report.md").exists());
     assert_eq!(place.record("out").header.label.as_deref(), Some("first light"));
 
-    let again = say(&mut place.run("", FEW, "out"));
-    assert_eq!(again.code, Some(3));
+    let again = say(&mut place.run("", FEW, "out")).ended(3);
     assert!(again.err.contains("exists"), "{}", again.err);
 
     let json = say(place.run("", FEW, "json").arg("--json"));
@@ -372,11 +366,9 @@ fn only_the_same_run_goes_on() {
     let place = Place::new();
     assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
     let before = place.text("out");
-    let said = say(&mut place.fizeau(["run", "--resume", "out"]));
-    assert_eq!(said.code, Some(3));
+    let said = say(&mut place.fizeau(["run", "--resume", "out"])).ended(3);
     assert!(said.err.contains("its device is \"fake device\", here it is"), "{}", said.err);
-    let said = say(place.resume("out").args(["--suite", "quick"]));
-    assert_eq!(said.code, Some(3));
+    let said = say(place.resume("out").args(["--suite", "quick"])).ended(3);
     assert!(said.err.contains("its suite is \"tiny\", here it is \"quick\""), "{}", said.err);
     // Over, there is nothing to go on with but its report.
     let said = say(&mut place.resume("out"));
@@ -388,8 +380,7 @@ fn only_the_same_run_goes_on() {
 fn reports_that_cannot_be_written_do_not_cost_the_record() {
     let place = Place::new();
     fs::create_dir_all(place.path("out/report.html")).expect("in the report's way");
-    let said = say(&mut place.run("", FEW, "out"));
-    assert_eq!(said.code, Some(3));
+    let said = say(&mut place.run("", FEW, "out")).ended(3);
     assert!(said.err.contains("is whole, but its reports"), "{}", said.err);
     assert!(place.record("out").footer.is_some());
 }
@@ -408,25 +399,21 @@ fn a_slower_run_is_a_regression() {
     for (script, out) in runs {
         assert_eq!(say(&mut place.run(script, SMALL, out)).code, Some(0));
     }
-    let same = say(&mut place.fizeau(["compare", "a", "b"]));
-    assert_eq!(same.code, Some(0), "{}{}", same.out, same.err);
+    let same = say(&mut place.fizeau(["compare", "a", "b"])).ended(0);
     let words = same.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(" in a of ") && words.contains(" in b of "), "{words}");
-    let format = say(&mut place.fizeau(["compare", "a", "b", "--format", "nccl-tests"]));
-    assert_eq!(format.code, Some(2), "{}", format.err);
+    say(&mut place.fizeau(["compare", "a", "b", "--format", "nccl-tests"])).ended(2);
     let none = say(&mut place.fizeau(["report", "."]));
     assert!(none.code == Some(3) && none.err.contains("there is no record in ."), "{}", none.err);
     let done = say(&mut place.resume("a"));
     assert!(done.err.contains("nothing is left to measure"), "{}", done.err);
-    let differs = say(&mut place.fizeau(["compare", "a", "c"]));
-    assert_eq!(differs.code, Some(4), "{}{}", differs.out, differs.err);
+    let differs = say(&mut place.fizeau(["compare", "a", "c"])).ended(4);
     assert!(differs.out.contains("differs"));
     let with = |more: &[&str]| {
         let given = ["compare", "a", "a2", "--with", "c", "c2"];
         say(&mut place.fizeau(given.into_iter().chain(more.iter().copied())))
     };
-    let same = say(&mut place.fizeau(["compare", "a", "a2", "--with", "b", "b2"]));
-    assert_eq!(same.code, Some(0), "{}{}", same.out, same.err);
+    say(&mut place.fizeau(["compare", "a", "a2", "--with", "b", "b2"])).ended(0);
     let slower = with(&[]);
     assert_eq!(slower.code, Some(1), "{}{}", slower.out, slower.err);
     assert!(slower.out.contains("slower"));

@@ -53,8 +53,7 @@ pub fn planted(more: &[&str]) -> Place {
     let place = Place::new();
     fs::write(place.path("fleet.toml"), RECIPE).expect("written");
     let args = ["fleet", "simulate", "fleet.toml", "--gpus", "400", "--write-fleet", "fleet"];
-    let said = say(&mut place.fizeau(args.iter().chain(more)));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    say(&mut place.fizeau(args.iter().chain(more))).ended(0);
     place
 }
 
@@ -169,8 +168,7 @@ fn bundles_are_collected_once_and_surveyed_also_half_written() {
     fs::write(place.path("profile.toml"), profile).expect("written");
     let accept = |out: &str| {
         let args = ["accept", "--root", "root", "--profile", "profile.toml", "--out", out];
-        let said = say(&mut place.fizeau(args));
-        assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+        say(&mut place.fizeau(args)).ended(4);
     };
     accept("bundles/a");
     let collect = || say(&mut place.fizeau(["fleet", "collect", "bundles", "--store", "store"]));

@@ -6,8 +6,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 fn plan(place: &Place) -> Value {
-    let text = fs::read_to_string(place.path("retest/plan.json")).expect("a plan");
-    serde_json::from_str(&text).expect("JSON")
+    place.json("retest/plan.json")
 }
 
 /// Leaves a row for each measurement of a plan: what failed reaches this share of its partner.
@@ -85,8 +84,7 @@ fn what_fails_is_planned_measured_in_turn_and_confirmed_or_not() {
 fn what_is_said_can_be_given_to_a_shell_as_it_is() {
     let place = planted(&["--set", "faulty=0.05", "--seed", "3"]);
     let args = ["fleet", "retest", "fleet/store", "--out", "of two words"];
-    let said = say(&mut place.fizeau(args));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = say(&mut place.fizeau(args)).ended(0);
     let start = "start: sbatch 'of two words/session-1.sbatch', \
                  or bash 'of two words/session-1.sh' (ssh)";
     assert!(said.out.lines().any(|line| line == start), "{}", said.out);

@@ -5,7 +5,6 @@ use crate::{
     program::{self, Place, Said, say},
     skipped,
 };
-use serde_json::Value;
 use std::{
     fs,
     process::Command,
@@ -76,17 +75,14 @@ fn is_root() -> bool {
 fn a_ladder_of_clocks_is_measured_and_the_clock_is_put_back() {
     if !is_root() {
         let place = place(SUITE);
-        let said = say(&mut run(&place, &["--set-limits"]));
-        assert_eq!(said.code, Some(3), "{}", said.err);
+        let said = say(&mut run(&place, &["--set-limits"])).ended(3);
         assert!(said.err.contains("needs root"), "{}", said.err);
         return skipped::because("root", "limits are set by root alone");
     }
     let place = place(SUITE);
-    let said = say(&mut run(&place, &["--set-limits"]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(&mut run(&place, &["--set-limits"])).ended(0);
     assert_eq!([limit(&place, "cpu0"), limit(&place, "cpu1")], ["3000000", "3000000"]);
-    let kept = fs::read_to_string(place.path("out/frontier.json")).expect("kept");
-    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    let kept = place.json("out/frontier.json");
     let settings: Vec<&str> = kept["rungs"]
         .as_array()
         .expect("rungs")
@@ -98,11 +94,9 @@ fn a_ladder_of_clocks_is_measured_and_the_clock_is_put_back() {
     assert_eq!(kept["restored"], true);
     assert!(said.out.contains("no power limit was set"), "{}", said.out);
     // Made again from the records alone, it is the same report.
-    let again = say(&mut place.fizeau(["report", "out"]));
-    assert_eq!(again.code, Some(0), "{}", again.err);
+    let again = say(&mut place.fizeau(["report", "out"])).ended(0);
     assert!(said.out.starts_with(&again.out), "{}\n---\n{}", said.out, again.out);
-    let json = say(&mut place.fizeau(["report", "out", "--json"]));
-    let json: Value = serde_json::from_str(&json.out).expect("JSON");
+    let json = say(&mut place.fizeau(["report", "out", "--json"])).json();
     // Four rungs of each kernel: the best one, and vendors' libraries where there are some.
     let rows = json["tables"]["frontier"].as_array().expect("a table");
     assert!(!rows.is_empty() && rows.len().is_multiple_of(4), "{json:#}");
@@ -112,8 +106,7 @@ fn a_ladder_of_clocks_is_measured_and_the_clock_is_put_back() {
 #[test]
 fn without_leave_nothing_is_set_and_the_report_says_so() {
     let place = place(SUITE);
-    let said = say(&mut run(&place, &[]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(&mut run(&place, &[])).ended(0);
     assert!(said.out.contains("no limit was set: with --set-limits"), "{}", said.out);
     assert_eq!(limit(&place, "cpu0"), "3000000");
     if !is_root() {
@@ -122,8 +115,7 @@ fn without_leave_nothing_is_set_and_the_report_says_so() {
     // A host without such files is measured as it is, with the reason.
     fs::remove_dir_all(place.path("root")).expect("removed");
     fs::remove_dir_all(place.path("out")).expect("removed");
-    let said = say(&mut run(&place, &["--set-limits"]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(&mut run(&place, &["--set-limits"])).ended(0);
     let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("no clock was set: no CPU below"), "{}", said.out);
 }
@@ -174,8 +166,7 @@ fn a_panic_while_a_limit_is_set_puts_it_back() {
         return skipped::because("root", "limits are set by root alone");
     }
     let place = place(SUITE);
-    let said = say(run(&place, &["--set-limits"]).env("FIZEAU_PLANT", "frontier=panic"));
-    assert_eq!(said.code, Some(101), "{}{}", said.out, said.err);
+    let said = say(run(&place, &["--set-limits"]).env("FIZEAU_PLANT", "frontier=panic")).ended(101);
     assert!(said.err.contains("planted"), "{}", said.err);
     assert_eq!([limit(&place, "cpu0"), limit(&place, "cpu1")], ["3000000", "3000000"]);
 }

@@ -92,8 +92,7 @@ fn a_job_that_was_paused_goes_on_and_nobody_is_named() {
         thread::sleep(Duration::from_secs_f64(pause));
     }
     for rank in ranks {
-        let ended = said(rank.wait_with_output().expect("it ends"));
-        assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+        said(rank.wait_with_output().expect("it ends")).ended(0);
     }
 }
 
@@ -202,8 +201,7 @@ fn of_threads_the_one_whose_device_hangs_is_named() {
     let machine = Machine::new();
     machine.suite("f32", 4.0);
     let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
-    let said = say(&mut machine.fizeau("devices=2", &format!("1:hang@{LATER}"), &args));
-    assert_eq!(said.code, Some(3), "{} {}", said.out, said.err);
+    let said = say(&mut machine.fizeau("devices=2", &format!("1:hang@{LATER}"), &args)).ended(3);
     let named = named(&said.err);
     assert!(named[0].starts_with("rank 1 on "), "{}", said.err);
     assert!(!named.iter().any(|part| part.starts_with("rank 0 on ")), "{}", said.err);

@@ -130,8 +130,7 @@ fn a_link_in_the_place_of_a_report_or_a_draft_is_not_followed() {
     for name in ["out/report.html", "out/report.md", "out/.record.jsonl.draft", "r.csv"] {
         symlink(&victim, place.path(name)).expect("a link");
     }
-    let said = say(&mut place.run("", FEW, "out"));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    say(&mut place.run("", FEW, "out")).ended(0);
     assert_eq!(say(&mut place.fizeau(["report", "out", "--out", "r.csv"])).code, Some(0));
     assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious");
     for name in ["out/report.html", "r.csv"] {
@@ -153,8 +152,7 @@ fn a_format_is_not_guessed_from_a_name_that_says_none() {
     let place = Place::new();
     assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
     for name in ["x.pdf", "x"] {
-        let said = say(&mut place.fizeau(["report", "out", "--out", name]));
-        assert_eq!(said.code, Some(2), "{}", said.err);
+        let said = say(&mut place.fizeau(["report", "out", "--out", name])).ended(2);
         assert!(said.err.contains(".html, .htm, .md, .csv, .json, .txt"), "{}", said.err);
         assert!(!place.path(name).exists());
         let said = say(&mut place.fizeau(["compare", "out", "out", "--out", name]));
@@ -170,8 +168,7 @@ fn a_format_is_not_guessed_from_a_name_that_says_none() {
 #[test]
 fn where_nobody_may_write_another_place_is_suggested() {
     let place = Place::new();
-    let said = say(&mut place.run("", FEW, "/sys/fizeau"));
-    assert_eq!(said.code, Some(3), "{}", said.err);
+    let said = say(&mut place.run("", FEW, "/sys/fizeau")).ended(3);
     assert!(said.err.contains("/sys/fizeau") && said.err.contains("by --out DIR"), "{}", said.err);
     assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
     let said = say(&mut place.fizeau(["report", "out", "--out", "/sys/x.csv"]));
@@ -182,8 +179,7 @@ fn where_nobody_may_write_another_place_is_suggested() {
 fn no_path_and_no_word_of_the_command_line_acts_on_the_terminal() {
     let place = Place::new();
     let name = "a\x1b[2J\u{202e}\u{9b}b";
-    let said = say(&mut place.run("", FEW, name));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = say(&mut place.run("", FEW, name)).ended(0);
     assert!(said.out.contains("report: a\u{fffd}[2J"), "{}", said.out);
     let mut all = said.out;
     for args in [
@@ -255,8 +251,7 @@ fn a_case_of_more_units_than_there_are_is_skipped() {
         assert_ne!(changed, header);
         changed
     });
-    let said = say(&mut place.resume("out"));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    say(&mut place.resume("out")).ended(0);
     let outcomes = place.record("out").outcomes;
     assert!(!outcomes.is_empty());
     for outcome in &outcomes {
@@ -269,16 +264,14 @@ fn a_case_of_more_units_than_there_are_is_skipped() {
 fn a_run_that_cannot_be_begun_says_why_and_leaves_nothing() {
     let place = Place::new();
     fs::write(place.path("file"), "").expect("written");
-    let said = say(&mut place.run("", FEW, "file"));
-    assert_eq!(said.code, Some(3), "{}", said.err);
+    let said = say(&mut place.run("", FEW, "file")).ended(3);
     assert!(said.err.contains("file is no directory"), "{}", said.err);
     assert!(!said.err.contains("--resume"), "{}", said.err);
     // Less than the header takes.
     let run = place.run("", "stream", "out");
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 1 && exec \"$@\"", "sh"]).arg(run.get_program());
-    let said = say(command.args(run.get_args()).current_dir(place.path("")));
-    assert_eq!(said.code, Some(3), "{}", said.err);
+    let said = say(command.args(run.get_args()).current_dir(place.path(""))).ended(3);
     let words = ["a file may be no longer here", "no record could be begun", "ulimit -f"];
     assert!(words.iter().all(|words| said.err.contains(words)), "{}", said.err);
     assert!(!said.err.contains("--resume") && !said.err.contains("disk full"), "{}", said.err);
@@ -290,13 +283,11 @@ fn a_run_is_continued_by_its_directory_or_its_record() {
     let place = Place::new();
     assert_eq!(say(&mut place.run("", FEW, "out")).code, Some(0));
     cut_to_header(&place, str::to_owned);
-    let said = say(&mut place.resume("out/record.jsonl"));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = say(&mut place.resume("out/record.jsonl")).ended(0);
     assert!(said.out.contains("record: out/record.jsonl\n"), "{}", said.out);
     assert!(place.record("out").footer.is_some());
     fs::copy(place.file("out"), place.path("copy.jsonl")).expect("copied");
-    let said = say(&mut place.resume("copy.jsonl"));
-    assert_eq!(said.code, Some(2), "{}", said.err);
+    let said = say(&mut place.resume("copy.jsonl")).ended(2);
     assert!(said.err.contains("name the directory of the run"), "{}", said.err);
 }
 

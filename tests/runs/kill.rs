@@ -67,8 +67,7 @@ fn killed_at_random_moments_no_completed_case_is_lost() {
     for run in 1..=runs {
         let out = format!("out{run}");
         let there = place.file(&out).exists();
-        let said = say(&mut if there { place.resume(&out) } else { place.run("", SMALL, &out) });
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        say(&mut if there { place.resume(&out) } else { place.run("", SMALL, &out) }).ended(0);
         let record = place.record(&out);
         assert_eq!(ended(&record), plan);
         assert!(record.footer.is_some_and(|footer| !footer.interrupted));
@@ -151,8 +150,7 @@ fn assert_full(place: &Place, said: &program::Said, why: &str) {
 /// With room again the plan is completed.
 #[track_caller]
 fn goes_on(place: &Place) {
-    let said = say(&mut place.resume("out"));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    say(&mut place.resume("out")).ended(0);
     let record = place.record("out");
     assert_eq!(ended(&record), planned(&record));
 }

@@ -31,8 +31,7 @@ fn results_are_joined_in_every_format() {
         let text = fs::read_to_string(place.path(name)).expect("it was written");
         assert!(text.contains(words), "{name}: {text}");
     }
-    let said = say(&mut place.fizeau(report.iter().chain(&["--json"])));
-    let value: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let value = say(&mut place.fizeau(report.iter().chain(&["--json"]))).json();
     assert!(value.to_string().contains("tpot_p50_seconds"), "{value}");
 }
 
@@ -42,8 +41,7 @@ fn what_is_faster_than_light_cannot_be_concluded_from() {
     let text = SUMMARY.replace("\"mean_tpot_ms\": 10.0", "\"mean_tpot_ms\": 0.5");
     fs::write(place.path("served.json"), text).expect("written");
     let args = ["load", "report", "served.json"];
-    let said = say(&mut place.fizeau(args.iter().chain(&ON)));
-    assert_eq!(said.code, Some(4), "{}", said.err);
+    let said = say(&mut place.fizeau(args.iter().chain(&ON))).ended(4);
     assert!(said.out.contains("below L0"), "{}", said.out);
 }
 

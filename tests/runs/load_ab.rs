@@ -54,8 +54,7 @@ fn a_server_beside_itself_is_no_winner() {
     let server = Server::start(&place, &["--slots", "8", "--service", "token=1ms"]);
     let args = ["load", "ab", &server.url, &server.url, "--rate", "80", "--requests", "16"];
     let args = [&args[..], &["--keep-prompts", "--slo", "e2el=5s"]].concat();
-    let told = say(&mut place.fizeau(args.iter().chain(&SHORT)));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    let told = say(&mut place.fizeau(args.iter().chain(&SHORT))).ended(0);
     let found = found(&place);
     assert_eq!(found.len(), 6, "P99 takes 100 requests: {found:?}");
     assert!(found.iter().all(|(_, found)| found == "no difference"), "{found:?}\n{}", told.out);
@@ -87,8 +86,7 @@ fn a_server_beside_itself_is_no_winner() {
     assert!(fs::read_to_string(place.path("out/report.html")).expect("a page").contains("<svg"));
     assert!(fs::read_to_string(place.path("out/verdicts.csv")).expect("CSV").contains("TPOT P50"));
     // The same directory is never written over.
-    let told = say(&mut place.fizeau(args.iter().chain(&SHORT)));
-    assert_eq!(told.code, Some(3), "{}", told.err);
+    let told = say(&mut place.fizeau(args.iter().chain(&SHORT))).ended(3);
     assert!(told.err.contains("is of another trial"), "{}", told.err);
 }
 
@@ -100,8 +98,7 @@ fn a_slower_server_is_named() {
     let args = ["load", "ab", &a.url, &b.url, "--concurrency", "2", "--requests", "12"];
     let args = [&args[..], &["--rounds", "5", "--set-b", "temperature=0.5"]].concat();
     let args = [&args[..], &["--keep-prompts"]].concat();
-    let told = say(&mut place.fizeau(args.iter().chain(&SHORT)));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    let told = say(&mut place.fizeau(args.iter().chain(&SHORT))).ended(0);
     let found = found(&place);
     let of = |name: &str| found.iter().find(|(metric, _)| metric == name).map(|one| one.1.as_str());
     assert_eq!(of("TPOT P50"), Some("worse"), "{}", told.out);
@@ -134,8 +131,7 @@ fn an_end_that_is_asked_for_reports_the_complete_rounds() {
         thread::sleep(Duration::from_millis(10));
     }
     kill_process(Pid::from_raw(load.id() as i32).expect("a process"), Signal::INT).expect("sent");
-    let told = said(load.wait_with_output().expect("it ends"));
-    assert_eq!(told.code, Some(130), "{}", told.err);
+    let told = said(load.wait_with_output().expect("it ends")).ended(130);
     assert!(shown(&told).contains("Nothing is judged: 1 round complete"), "{}", told.out);
     assert!(shown(&told).contains("round 2, B: it was interrupted"), "{}", told.out);
     let (rows, stop) = rows(&place, "out/b2");
@@ -150,8 +146,7 @@ fn a_side_that_answers_nothing_is_no_verdict() {
     let a = Server::start(&place, &["--slots", "4"]);
     let b = Server::start(&place, &["--slots", "4", "--fault", "500/1"]);
     let args = ["load", "ab", &a.url, &b.url, "--concurrency", "4", "--requests", "8"];
-    let told = say(&mut place.fizeau(args.iter().chain(&SHORT)));
-    assert_eq!(told.code, Some(1), "{}", told.err);
+    let told = say(&mut place.fizeau(args.iter().chain(&SHORT))).ended(1);
     for words in ["Nothing is judged", "round 6, B: none of 8 requests was answered", "status 5xx"]
     {
         assert!(shown(&told).contains(words), "{words}: {}", told.out);
@@ -177,8 +172,7 @@ fn trials_that_mean_nothing_are_refused() {
         assert!(told.err.contains(words), "{args:?}: {}", told.err);
     }
     let plan = ["load", "ab", url, url, "--rate", "4", "--plan", "--model-b", "other"];
-    let told = say(&mut place.fizeau(plan));
-    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
+    let told = say(&mut place.fizeau(plan)).clean();
     for words in
         ["6 rounds of A and B", "model other", "nothing was sent", "about 15 min 25 s in all"]
     {

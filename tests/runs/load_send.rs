@@ -106,9 +106,9 @@ fn open_and_closed_loops_are_sent_counted_and_reported() {
     let chat = Server::start(&place, &["--slots", "4", "--tokenize", "llama-cpp", "--chunk", "3"]);
     let args = ["--concurrency", "1,3", "--requests", "12", "--warmup", "2", "--endpoint", "chat"];
     let args = [&args[..], &["--out", "chat", "--json"]].concat();
-    let told = say(&mut place.fizeau(["load", &chat.url].iter().chain(&SHORT[..4]).chain(&args)));
-    assert_eq!(told.code, Some(0), "{}", told.err);
-    let report: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    let report = say(&mut place.fizeau(["load", &chat.url].iter().chain(&SHORT[..4]).chain(&args)))
+        .ended(0)
+        .json();
     assert!(report.to_string().contains("3 at once, closed loop"), "{report}");
     let (all, _) = rows(&place, "chat");
     assert_eq!(counts(&all), [(Ending::Answered, 28)].into());
@@ -154,10 +154,8 @@ fn the_highest_rate_is_searched_and_a_plan_is_made() {
     assert!(words.contains("Highest rate that keeps the limits:"), "{words}");
     assert!(words.contains("200 requests/s take"), "{words}");
     let vllm = ["load", "report", "out/requests.jsonl", "--format", "vllm", "--out", "vllm.json"];
-    let told = say(&mut place.fizeau(vllm));
-    assert_eq!(told.code, Some(0), "{}", told.err);
-    let told = say(&mut place.fizeau(["load", "report", "vllm.json", "--json"]));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    say(&mut place.fizeau(vllm)).ended(0);
+    say(&mut place.fizeau(["load", "report", "vllm.json", "--json"])).ended(0);
     // No level keeps a limit that the service itself exceeds.
     let report = ["load", "report", "out/requests.jsonl", "--slo", "e2el=20ms", "--target", "9"];
     let told = say(&mut place.fizeau(report));
@@ -190,8 +188,7 @@ fn a_closed_loop_ends_by_its_time_and_a_trace_by_its_end() {
         .collect();
     fs::write(place.path("trace.jsonl"), trace).expect("written");
     let args = ["load", &server.url, "--trace", "trace.jsonl", "--warmup", "2", "--out", "traced"];
-    let told = say(&mut place.fizeau(args));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    say(&mut place.fizeau(args)).ended(0);
     let (all, _) = rows(&place, "traced");
     let lengths: Vec<(u32, u32)> =
         all.iter().map(|row| (row.asked_input, row.asked_output)).collect();
@@ -273,8 +270,7 @@ fn a_server_that_is_killed_and_restarted_is_met_again() {
     drop(server);
     thread::sleep(Duration::from_millis(400));
     let _server = Server::start(&place, &args);
-    let told = said(load.wait_with_output().expect("it ends"));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    said(load.wait_with_output().expect("it ends")).ended(0);
     let (all, _) = rows(&place, "out");
     let counts = counts(&all);
     assert_eq!(counts.values().sum::<usize>(), 120, "{counts:?}");
@@ -300,8 +296,7 @@ fn an_end_that_is_asked_for_drains_and_reports() {
     }
     let pid = Pid::from_raw(load.id() as i32).expect("a process");
     kill_process(pid, Signal::INT).expect("a signal");
-    let told = said(load.wait_with_output().expect("it ends"));
-    assert_eq!(told.code, Some(130), "{}", told.err);
+    let told = said(load.wait_with_output().expect("it ends")).ended(130);
     let (all, stop) = rows(&place, "out");
     assert_eq!(stop.map(|stop| stop.interrupted), Some(true));
     assert_eq!(counts(&all), [(Ending::Answered, all.len())].into(), "those under way ended well");
@@ -322,8 +317,7 @@ fn what_is_under_way_at_the_end_is_abandoned_in_time() {
     let server = Server::start(&place, &["--slots", "1", "--service", "fixed=500ms"]);
     let mut load = place.fizeau(["load", &server.url].iter().chain(&SHORT));
     load.args(["--rate", "100", "--requests", "10", "--warmup", "0", "--tokenizer", "words"]);
-    let told = say(load.args(["--deadlines", "drain=700ms"]));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    say(load.args(["--deadlines", "drain=700ms"])).ended(0);
     let counts = counts(&rows(&place, "out").0);
     assert!(counts[&Ending::Abandoned] >= 7 && counts[&Ending::Answered] >= 1, "{counts:?}");
 }
@@ -343,8 +337,7 @@ fn a_client_that_is_killed_has_kept_what_had_ended() {
     load.wait().expect("it ended");
     let (all, stop) = rows(&place, "out");
     assert!(all.len() >= 30 && stop.is_none(), "{}", all.len());
-    let told = say(&mut place.fizeau(["load", "report", "out/requests.jsonl"]));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    let told = say(&mut place.fizeau(["load", "report", "out/requests.jsonl"])).ended(0);
     assert!(told.out.contains("the run was killed"), "{}", told.out);
 }
 
@@ -442,8 +435,7 @@ fn a_server_that_says_nothing_is_not_waited_for() {
     }
     let pid = Pid::from_raw(waiting.id() as i32).expect("a process");
     kill_process(pid, Signal::INT).expect("a signal");
-    let told = said(waiting.wait_with_output().expect("it ends"));
-    assert_eq!(told.code, Some(130), "{}", told.err);
+    said(waiting.wait_with_output().expect("it ends")).ended(130);
 }
 
 #[test]
@@ -495,8 +487,7 @@ fn command_lines_that_mean_nothing_are_refused() {
         assert!(told.err.contains(words), "{args:?}: {}", told.err);
     }
     let plan = ["load", url, "--rate", "4,8", "--model", "m", "--plan"];
-    let told = say(&mut place.fizeau(plan));
-    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
+    let told = say(&mut place.fizeau(plan)).clean();
     assert!(told.out.contains("level 2: open loop, 8 requests/s, Poisson; 480 requests"));
     assert!(told.out.contains("nothing was sent"), "{}", told.out);
 }
@@ -554,8 +545,7 @@ fn tls_is_checked_by_certificates() {
     assert_eq!(counts(&rows(&place, "out").0), [(Ending::Answered, 6)].into());
     let args = [&args[..], &["--ready", "300ms"]].concat();
     let mut strange = place.fizeau(["load", &url].iter().chain(&SHORT[..4]).chain(&args));
-    let strange = say(strange.args(["--out", "strange"]));
-    assert_eq!(strange.code, Some(3), "{}", strange.err);
+    let strange = say(strange.args(["--out", "strange"])).ended(3);
     assert!(strange.err.contains("certificate") || strange.err.contains("certificates"));
     assert!(!place.path("strange").exists());
 }

@@ -12,8 +12,7 @@ fn a_slow_rank_is_localised_and_its_rates_are_judged_again() {
     let kept = out.path().join("rates");
     let kept = kept.to_str().expect("UTF-8");
     let args = ["localise", "--ranks", "8", "--size", "64KiB", "--out", kept];
-    let said = say(&mut machine.fizeau("devices=8", "5:slow=8", &args));
-    assert_eq!(said.code, Some(1), "{} {}", said.out, said.err);
+    let said = say(&mut machine.fizeau("devices=8", "5:slow=8", &args)).ended(1);
     let lines: Vec<&str> = said.out.lines().collect();
     assert_eq!(lines.len(), 1, "{}", said.out);
     let named = lines[0].starts_with("rank 5: ") && lines[0].contains("(stub GPU): ");
@@ -28,8 +27,7 @@ fn a_slow_rank_is_localised_and_its_rates_are_judged_again() {
         let again = say(&mut machine.fizeau("", "", &["localise", "--from", from]));
         assert_eq!((again.code, &again.out), (said.code, &said.out), "{}", again.err);
     }
-    let alone = say(&mut machine.fizeau("", "", &["localise", "--device", "host"]));
-    assert_eq!(alone.code, Some(2), "{}", alone.err);
+    say(&mut machine.fizeau("", "", &["localise", "--device", "host"])).ended(2);
 }
 
 #[test]
@@ -38,8 +36,7 @@ fn where_no_rank_is_slow_nobody_is_named() {
     let out = tempfile::tempdir().expect("a directory");
     let out = out.path().to_str().expect("UTF-8");
     let args = ["localise", "--ranks", "4", "--size", "1MiB", "--out", out];
-    let said = say(&mut machine.fizeau("devices=4", "", &args));
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    let said = say(&mut machine.fizeau("devices=4", "", &args)).ended(0);
     assert!(said.out.contains("4 ranks, 4 rounds of 1 MiB: nobody is slow"), "{}", said.out);
 }
 
@@ -52,8 +49,7 @@ fn ranks_too_few_to_tell_are_an_exit_code_of_their_own() {
     for ranks in ["1", "2"] {
         let out = out(ranks);
         let args = ["localise", "--ranks", ranks, "--size", "64KiB", "--out", &out];
-        let said = say(&mut machine.fizeau("devices=2", "", &args));
-        assert_eq!(said.code, Some(4), "{} {}", said.out, said.err);
+        let said = say(&mut machine.fizeau("devices=2", "", &args)).ended(4);
         assert!(said.out.contains("who is slow cannot be told: "), "{}", said.out);
     }
     let args = "localise --ranks 4 --rounds 3 --size 64KiB --json --out";

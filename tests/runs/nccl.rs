@@ -88,8 +88,7 @@ fn launch_starts_a_rank_for_each_gpu_without_any_mpi() {
     let machine = Machine::new();
     let args = ["launch", "-n", "2", "--", "run", "collective", "--suite", "ranks.toml"];
     let args = [args.as_slice(), &["--out", "out"]].concat();
-    let said = say(&mut machine.fizeau("devices=2", "", &args));
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    say(&mut machine.fizeau("devices=2", "", &args)).ended(0);
     assert_all_right(&machine.record(), 2);
 }
 
@@ -106,8 +105,7 @@ fn launch_hides_the_step_around_it_from_its_ranks() {
     {
         command.env(rank, "0").env(size, "1");
     }
-    let said = say(&mut command);
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    say(&mut command).ended(0);
     assert_all_right(&machine.record(), 2);
 }
 
@@ -139,8 +137,7 @@ fn ranks_end_where_launch_is_asked_to(signal: &str) {
     }
     let asked = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(asked.expect("there is a kill").success());
-    let said = said(child.wait_with_output().expect("it ends"));
-    assert_eq!(said.code, Some(130), "{}", said.err);
+    let said = said(child.wait_with_output().expect("it ends")).ended(130);
     assert!(said.err.contains("interrupted"), "{}", said.err);
     let answers = said.err.matches("asked to stop after this case").count();
     assert_eq!(answers, 1, "the launcher answers, and no rank does: {}", said.err);
@@ -386,12 +383,10 @@ fn a_degraded_link_is_one_line_and_the_run_goes_on() {
 fn several_ranks_on_one_gpu_have_to_be_allowed() {
     let machine = Machine::new();
     let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
-    let refused = say(&mut machine.fizeau("devices=1", "", &args));
-    assert_eq!(refused.code, Some(3), "{}", refused.out);
+    let refused = say(&mut machine.fizeau("devices=1", "", &args)).ended(3);
     assert!(refused.err.contains("NCCL_MULTI_RANK_GPU_ENABLE=1"), "{}", refused.err);
     let mut allowed = machine.fizeau("devices=1", "", &args);
-    let said = say(allowed.env("NCCL_MULTI_RANK_GPU_ENABLE", "1"));
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    say(allowed.env("NCCL_MULTI_RANK_GPU_ENABLE", "1")).ended(0);
     let record = machine.record();
     assert_all_right(&record, 2);
     let warnings = &record.header.environment.warnings;
@@ -402,8 +397,7 @@ fn several_ranks_on_one_gpu_have_to_be_allowed() {
 fn without_a_token_nobody_meets() {
     let machine = Machine::new();
     let mut rank = machine.rank([0, 2], "devices=2", "");
-    let said = say(rank.env("FIZEAU_TOKEN", "1234"));
-    assert_eq!(said.code, Some(3), "{}", said.out);
+    let said = say(rank.env("FIZEAU_TOKEN", "1234")).ended(3);
     assert!(said.err.contains("FIZEAU_TOKEN has to be"), "{}", said.err);
 }
 
@@ -411,9 +405,8 @@ fn without_a_token_nobody_meets() {
 fn the_plan_of_many_gpus_is_listed_with_its_time_and_what_does_not_fit() {
     let machine = Machine::new();
     let args = ["list", "collective", "--suite", "collectives", "--ranks", "2", "--json"];
-    let said = say(&mut machine.fizeau("devices=2,memory=1073741824", "", &args));
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let listing =
+        say(&mut machine.fizeau("devices=2,memory=1073741824", "", &args)).ended(0).json();
     let cases = listing["cases"].as_array().expect("cases");
     let of = |id: &str| cases.iter().find(|case| case["id"] == id).expect(id);
     let large = of("collective/all_reduce/f32/16GiB/2r/out_of_place/nccl");
@@ -440,8 +433,7 @@ fn a_world_beyond_reason_is_refused_before_anything_is_kept_for_it() {
     let machine = Machine::new();
     let mut rank = machine.rank([0, 2], "devices=2", "");
     rank.env("WORLD_SIZE", "4000000000").env("FIZEAU_RENDEZVOUS", "tcp:127.0.0.1:4000");
-    let said = say(&mut rank);
-    assert_eq!(said.code, Some(3), "{}", said.err);
+    let said = say(&mut rank).ended(3);
     assert!(said.err.contains("a world of 4000000000 ranks; there are 65536 at"), "{}", said.err);
 }
 
@@ -450,8 +442,7 @@ fn a_run_goes_on_with_every_rank_on_its_own_gpu() {
     let machine = Machine::new();
     machine.sweep("f32", 60.0, ["1KiB", ""]);
     let args = ["run", "collective", "--suite", "ranks.toml", "--out", "out", "--ranks", "2"];
-    let said = say(&mut machine.fizeau("devices=2", "", &args));
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    say(&mut machine.fizeau("devices=2", "", &args)).ended(0);
     let whole = machine.record();
     // As if it had been killed in its middle.
     let cut = || {
@@ -478,12 +469,10 @@ fn the_place_of_a_job_counts_only_among_several_nodes() {
     machine.sweep("f32", 60.0, ["256", ""]);
     let args = ["launch", "-n", "2", "--", "run", "collective", "--suite", "ranks.toml"];
     let args = [args.as_slice(), &["--out", "out"]].concat();
-    let said = say(machine.fizeau("devices=2", "", &args).env("JOB_COMPLETION_INDEX", "1"));
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    say(machine.fizeau("devices=2", "", &args).env("JOB_COMPLETION_INDEX", "1")).ended(0);
     assert_all_right(&machine.record(), 2);
     let args = ["launch", "-n", "2", "--node", "1", "--", "run", "collective"];
-    let said = say(&mut machine.fizeau("devices=2", "", &args));
-    assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
+    say(&mut machine.fizeau("devices=2", "", &args)).ended(2);
 }
 
 #[test]
@@ -504,8 +493,7 @@ fn a_rank_that_waits_for_the_others_ends_by_one_interruption() {
     }
     let asked = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(asked.expect("there is a kill").success());
-    let said = said(child.wait_with_output().expect("it ends"));
-    assert_eq!(said.code, Some(130), "{}", said.err);
+    let said = said(child.wait_with_output().expect("it ends")).ended(130);
     assert!(said.err.contains("interrupted while the ranks met"), "{}", said.err);
     assert_eq!(waits(), None, "nothing stays");
 }
@@ -565,8 +553,7 @@ fn launch_that_is_asked_twice_ends_at_once_and_blames_nobody() {
     send("-TERM", &launcher);
     thread::sleep(Duration::from_millis(1300));
     send("-TERM", &launcher);
-    let said = said(child.wait_with_output().expect("it ends"));
-    assert_eq!(said.code, Some(130), "{}", said.err);
+    let said = said(child.wait_with_output().expect("it ends")).ended(130);
     assert!(!said.err.contains("rank "), "{}", said.err);
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }

@@ -84,8 +84,7 @@ fn records_are_valid_by_the_schema_and_spoilt_ones_are_not() {
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let valid = |text: &str| validator.is_valid(&serde_json::from_str(text).expect("JSON"));
     let place = Place::new();
-    let said = say(&mut place.run("", FEW, "out"));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    say(&mut place.run("", FEW, "out")).ended(0);
     for line in GOLDEN.lines().chain(place.text("out").lines()) {
         assert!(valid(line), "{line}");
     }
@@ -556,8 +555,7 @@ fn a_record_says_what_ran_when_and_by_which_build() {
     let place = Place::new();
     let mut run = place.run("", FEW, "out");
     run.args(["--label", "two words", "--no-host-name"]);
-    let said = say(run.env("FIZEAU_TOKEN", "hunter2hunter2"));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    say(run.env("FIZEAU_TOKEN", "hunter2hunter2")).ended(0);
     let record = place.record("out");
     assert_eq!(record.header.build.as_deref(), Some(env!("FIZEAU_BUILD")));
     let words = record.header.command.join(" ");

@@ -45,8 +45,7 @@ fn a_claim_is_reproduced_refuted_or_neither_and_the_other_side_can_check_it() {
     let text = text.replace("tolerance = 0.5", "cases = [\"stream/copy/{?,??}KiB/*\"]");
     fs::write(place.path("false.toml"), text).expect("written");
     let args = ["reproduce", "false.toml", "--device", "fake:", "--rounds", "3", "--out", "false"];
-    let said = say(&mut place.fizeau(args));
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args)).ended(1);
     assert!(said.out.contains("Not reproduced: 0."), "{}", said.out);
 
     let conditions = "features = [\"unobtainium\"]\npower_limit_w = 1.0\n";
@@ -111,8 +110,7 @@ fn what_cannot_be_run_is_refused_with_its_reason() {
     let text = claim("1 GB/s", "").replace("[[64, 64, 64]]", "[[0, 64, 64]]");
     fs::write(place.path("zero.toml"), text).expect("written");
     refused(&["zero.toml"], 2, "[run.suite]");
-    let list = say(&mut place.fizeau(["reproduce", "--list", "--device", "host", "--json"]));
-    let list: Value = serde_json::from_str(&list.out).expect("JSON");
+    let list = say(&mut place.fizeau(["reproduce", "--list", "--device", "host", "--json"])).json();
     let rows = list["tables"]["claims"].as_array().expect("claims");
     assert!(rows.len() >= 30, "{}", rows.len());
     let of = |id: &str| rows.iter().find(|row| row["claim"] == id).expect("listed")["runs"].clone();

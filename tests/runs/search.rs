@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 fn a_search_keeps_its_budget_and_records_every_shape() {
     let place = Place::new();
     let args = ["discover", "--gemm", "f32", "--seconds", "4", "--device", "host", "--out", "out"];
-    let said = say(&mut place.fizeau(args));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args)).ended(0);
     let record = place.record("out");
     assert_eq!(record.outcomes.len(), record.header.plan.len());
     assert!(record.outcomes.iter().any(|one| matches!(one, Outcome::Measured(_))));
@@ -26,14 +25,11 @@ fn a_search_keeps_its_budget_and_records_every_shape() {
     }
     // Nothing of the rounds is left; the record is one as any other, and its suite measures again.
     assert!(!place.path("out/rounds").exists());
-    let report = say(&mut place.fizeau(["report", "out", "--summary"]));
-    assert_eq!(report.code, Some(0), "{}", report.err);
+    say(&mut place.fizeau(["report", "out", "--summary"])).ended(0);
     let list = ["list", "--suite", "out/suite.toml", "--device", "host", "gemm/f32/256x256x256"];
-    let list = say(&mut place.fizeau(list));
-    assert_eq!(list.code, Some(0), "{}", list.err);
+    say(&mut place.fizeau(list)).ended(0);
     // A record is not written over.
-    let again = say(&mut place.fizeau(args));
-    assert_eq!(again.code, Some(2), "{}", again.err);
+    say(&mut place.fizeau(args)).ended(2);
 }
 
 #[test]

@@ -177,8 +177,7 @@ fn assert_nothing_left(machine: &Machine) {
     let args = ["launch", "-n", "2", "--", "run", "collective", "--suite", "ranks.toml"];
     let mut command = machine.fizeau("devices=2", "", &[&args[..], &["--out", "last"]].concat());
     command.env("TMPDIR", machine.place.path("tmp")).env_remove("XDG_RUNTIME_DIR");
-    let ended = say(&mut command);
-    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    say(&mut command).ended(0);
     let kept: Vec<_> = fs::read_dir(machine.place.path("tmp")).expect("it is there").collect();
     assert!(kept.is_empty(), "{kept:?}");
     // Other runs may be making theirs: what nobody uses a second later was left.

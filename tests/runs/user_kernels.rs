@@ -200,12 +200,10 @@ fn a_run_continues_with_the_same_files_alone() {
     let kept = lines[..lines.len() - 2].join("\n") + "\n";
     fs::write(place.path("out/record.jsonl"), kept).expect("a record");
     fs::write(place.path("a.toml"), format!("{good}# changed\n")).expect("a section");
-    let said = say(&mut place.fizeau(["run", "--resume", "out"]));
-    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(["run", "--resume", "out"])).ended(3);
     assert!(said.err.contains("users' kernels"), "{}", said.err);
     fs::write(place.path("a.toml"), good).expect("a section");
-    let said = say(&mut place.fizeau(["run", "--resume", "out"]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    say(&mut place.fizeau(["run", "--resume", "out"])).ended(0);
     assert!(matches!(outcome(&place, "mine"), Outcome::Measured(_)));
 }
 
@@ -221,8 +219,7 @@ fn plan_and_pairs_take_the_same_files() {
     assert!(said.out.contains("gemm/f32/64x48x80/mine"), "{}{}", said.out, said.err);
     let args = ["ab", "--device", "host", "--suite", "products.toml", "--seed", "1", "--out", "ab"];
     let kernels = ["--kernel", "a.so", "--kernel", "b.so"];
-    let said = say(&mut place.fizeau(args.iter().chain(&kernels)));
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args.iter().chain(&kernels))).ended(1);
     // Which is faster, tests/runs/ab.rs has on devices without noise.
     assert!(said.out.contains("kernel mine of b.so"), "{}", said.out);
     assert!(said.out.contains("elements are wrong"), "{}", said.out);
@@ -237,8 +234,7 @@ fn a_case_of_a_users_kernel_is_explained_where_its_file_is_named() {
     fs::write(place.path("my kernels/a.toml"), section(&[("right", "right")])).expect("a section");
     let case = "gemm/f32/64x48x80/right";
     let args = ["explain", case, "--device", "host", "--suite", "products.toml"];
-    let said = say(&mut place.fizeau(args.iter().chain(&["--kernel", "my kernels/a.so"])));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(&mut place.fizeau(args.iter().chain(&["--kernel", "my kernels/a.so"]))).ended(0);
     let told = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "Kernel: right, a kernel of yours: my kernels/a.so, launched as my kernels/a.toml says.",

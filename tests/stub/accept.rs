@@ -18,11 +18,9 @@ const LINK_CHECKS: &str = include_str!("node/links.toml");
 /// Whatever was judged of stubs follows from their records, every check of it, and says that they
 /// are stubs.
 pub fn follows(machine: &Machine) {
-    let text = fs::read_to_string(machine.place.path("out/verdict.json")).expect("a verdict");
-    let verdict: Value = serde_json::from_str(&text).expect("JSON");
+    let verdict = machine.place.json("out/verdict.json");
     let count = verdict["checks"].as_array().expect("checks").len();
-    let said = say(&mut machine.fizeau("", &["verify", "out"]));
-    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    let said = say(&mut machine.fizeau("", &["verify", "out"])).ended(4);
     let words = format!("{count} checks decided again, all with the same result (stub)\n");
     assert!(said.out.contains(&words), "{words}: {}", said.out);
     assert!(said.out.lines().all(|line| line.ends_with("(stub)")), "{}", said.out);
@@ -362,8 +360,7 @@ fn a_host_of_one_node_has_one_row_and_nodes_without_cpus_are_not_the_hosts() {
     host_of_nodes(&machine, "one", 1);
     let ids = |root: &str| {
         let args = ["list", "--json", "--suite", "own.toml", "--device", "cuda:0", "--root", root];
-        let said = say(&mut machine.fizeau("devices=2", &args));
-        let plan: Value = serde_json::from_str(&said.out).expect("JSON");
+        let plan = say(&mut machine.fizeau("devices=2", &args)).json();
         let all = plan["cases"].as_array().expect("cases").iter();
         let ids = all.filter_map(|one| one["id"].as_str().map(str::to_owned));
         ids.filter(|id| id.contains("/pinned")).collect::<Vec<_>>()
@@ -444,11 +441,9 @@ fn each_port_is_measured_by_perftest_and_the_slow_one_is_named() {
     let args = ["accept", "--root", "root", "--profile", "profile.toml", "--level", "full"];
     let mut command = machine.fizeau("devices=4,noise=0.002,seed=9/run", &args);
     command.args(["--device", "cuda:0", "--out", "out"]).env("PATH", path);
-    let said = say(&mut command);
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    say(&mut command).ended(1);
     follows(&machine);
-    let text = fs::read_to_string(machine.place.path("out/verdict.json")).expect("a verdict");
-    let verdict: Value = serde_json::from_str(&text).expect("JSON");
+    let verdict = machine.place.json("out/verdict.json");
     for port in 0..4 {
         let rows = rows(&verdict, "network bandwidth", &format!("mlx5_{port}/1"));
         let expected = if port == 2 { "fail" } else { "pass" };

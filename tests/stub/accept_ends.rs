@@ -94,8 +94,7 @@ fn a_hung_device_leaves_the_verdicts_and_states_so_far() {
     assert_eq!(verdict(&out.join("earlier/1")), left);
     accept::follows(&machine);
     // And once more: nothing is left to measure.
-    let said = say(&mut machine.fizeau(script, &resume));
-    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    say(&mut machine.fizeau(script, &resume)).ended(4);
     for file in ["state.json", "state-after.json", "verdict.json"] {
         assert!(out.join("earlier/2").join(file).exists(), "{file}");
     }

@@ -200,8 +200,7 @@ fn doctor_says_how_good_each_finding_is_and_its_exit_code_is_that_of_the_worst()
     let fails = findings.iter().any(|line| state(line) == "FAIL");
     assert_eq!(doctor.code, Some(i32::from(fails)), "{}", doctor.out);
     assert!(findings.iter().any(|line| line.starts_with("absent  NVIDIA driver")));
-    let json = said(&machine, "", &["doctor", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    let json = said(&machine, "", &["doctor", "--json"]).json();
     let states = json.as_array().expect("findings").iter().map(|one| &one["state"]);
     assert!(states.clone().any(|state| state == "absent") && states.count() > 10, "{json}");
     // A compiler that is there and cannot be loaded spoils nothing, and is not absent.

@@ -1,6 +1,9 @@
 //! On a stub of NVIDIA's driver.
 
-use super::machine::{FEW, Machine, NVIDIA, PEAKS, assert_compiled_once, assert_shows_no_number};
+use super::machine::{
+    FEW, Machine, NVIDIA, PEAKS, assert_compiled_once, assert_shows_no_number, launches,
+    operations, streams,
+};
 use crate::program::{self, Said, say};
 use fizeau_domain::outcome::{Failure, Invalidity, Measurement, Outcome};
 use fizeau_record::Record;
@@ -31,10 +34,7 @@ fn a_whole_run_passes_and_shows_no_number() {
     }
     let id = "gemm/bf16/5x7x3/sm80_mma";
     assert!(record.outcomes.iter().any(|o| is_unfit(o) && o.case().to_string() == id));
-    let operations: BTreeSet<String> = program::planned(&record)
-        .iter()
-        .map(|id| id.split('/').next().unwrap_or_default().to_owned())
-        .collect();
+    let operations = operations(&record);
     assert_eq!(operations.len(), FEW.len() + 1, "{operations:?}");
     assert_eq!((record.header.device.vendor.as_str(), record.header.device.ordinal), ("stub", 0));
     // The PCI number comes from NVML, the part by it.
@@ -51,9 +51,7 @@ fn a_whole_run_passes_and_shows_no_number() {
     let page = fs::read_to_string(machine.place.path("out/report.md")).expect("a report");
     assert_shows_no_number(&page);
     let log = machine.log();
-    let peak = launches(&log).into_iter().find(|(entry, _)| *entry == "compute_f32");
-    let is_one = |start: &str| start.starts_with("grid=[1, 1, 1] block=[512, 1, 1] shared=0");
-    assert!(peak.is_some_and(|(_, launch)| is_one(launch)), "{peak:?}");
+    launches(&log, "compute_f32")[0].is("grid=[1, 1, 1] block=[512, 1, 1] shared=0 ");
     // Everything that was made was given back.
     assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
 }
@@ -71,101 +69,79 @@ fn is_unfit(outcome: &Outcome) -> bool {
     }
 }
 
-/// Launches, as the driver wrote them down: entry, and the rest.
-fn launches(log: &[String]) -> Vec<(&str, &str)> {
-    let lines = log.iter().filter_map(|line| line.strip_prefix("launch "));
-    lines.filter_map(|line| line.split_once(' ')).collect()
-}
-
 #[test]
 fn kernels_are_launched_as_their_list_says() {
     let machine = Machine::with(&NVIDIA);
     machine.run("units=6");
     let log = machine.log();
-    let launches = launches(&log);
-    let of = |entry: &str| -> Vec<&str> {
-        launches.iter().filter(|(name, _)| *name == entry).map(|(_, rest)| *rest).collect()
-    };
+    let of = |entry: &str| launches(&log, entry);
     // One block of 1024 threads for each unit asked for, and 48 bytes of parameters, behind which
     // stands how often.
     let copies = of("stream_copy_cached");
-    let params = |launch: &str| -> Vec<u8> {
-        let (_, digits) = launch.split_once("params=").expect("parameters");
-        let pairs = (0..digits.len() / 2).map(|at| &digits[2 * at..2 * at + 2]);
-        pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
-    };
-    let is = |launch: &str, start: &str| assert!(launch.starts_with(start), "{launch}");
-    let copied = copies.iter().find(|line| line.starts_with("grid=[1, 1, 1]")).expect("one unit");
-    is(copied, "grid=[1, 1, 1] block=[1024, 1, 1] shared=0 params=");
-    let bytes = params(copied);
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    assert_eq!(bytes.len(), 52);
+    let copied = copies.iter().find(|one| one.shape.starts_with("grid=[1, 1, 1]"));
+    let copied = copied.expect("one unit").is("grid=[1, 1, 1] block=[1024, 1, 1] shared=0 ");
+    assert_eq!(copied.params.len(), 52);
     // 512 KiB in two arrays; the second after the first; the scalar last.
-    assert_eq!((word(32), word(16)), (32_768, 0));
-    assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
-    assert_eq!(f64::from_bits(word(40)), 0.7);
+    assert_eq!((copied.u64(32), copied.u64(16)), (32_768, 0));
+    assert!(copied.u64(0) > 0 && copied.u64(8) >= copied.u64(0) + 32_768 * 8);
+    assert_eq!(f64::from_bits(copied.u64(40)), 0.7);
     // One block for each unit.
-    is(of("util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
+    of("util_clock")[0].is("grid=[6, 1, 1] block=[128, 1, 1] shared=0 ");
     // Two for each unit, 64 bytes: three addresses, three sizes, the element type; no scales, whose
     // factor is 1.
-    let product = of("gemm_bf16")[0];
-    is(product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");
-    let bytes = params(product);
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (64, 64, 48, 80, 4));
-    assert_eq!(f32::from_bits(word(56)), 1.0);
+    let product = of("gemm_bf16").remove(0);
+    product.is("grid=[12, 1, 1] block=[256, 1, 1] shared=0 ");
+    assert_eq!(
+        (product.params.len(), [24, 28, 32, 36].map(|at| product.u32(at))),
+        (64, [64, 48, 80, 4])
+    );
+    assert_eq!(f32::from_bits(product.u32(56)), 1.0);
     // More shared memory than is had unasked is asked for.
-    is(of("gemm_bf16_mma")[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
+    of("gemm_bf16_mma")[0].is("grid=[6, 1, 1] block=[256, 1, 1] shared=98304 ");
     assert!(log.iter().any(|line| line == "attribute gemm_bf16_mma 8=98304"));
     // Three tensor maps behind the parameters, each at a multiple of 64 bytes.
-    let mapped = of("gemm_bf16_wgmma")[0];
-    let clustered = "grid=[6, 1, 1] block=[384, 1, 1] shared=229504 cluster=[2, 1, 1] params=";
-    is(mapped, clustered);
-    let bytes = params(mapped);
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    assert_eq!((bytes.len(), word(64), word(192), word(320)), (448, word(0), word(8), word(16)));
+    let mapped = |entry: &str| {
+        let launch = of(entry).remove(0);
+        launch.is("grid=[6, 1, 1] block=[384, 1, 1] shared=229504 cluster=[2, 1, 1] ");
+        let addresses = [0, 8, 16].map(|at| launch.u64(at));
+        assert_eq!(
+            (launch.params.len(), [64, 192, 320].map(|at| launch.u64(at))),
+            (448, addresses)
+        );
+    };
+    mapped("gemm_bf16_wgmma");
     let b = "tensor_map type=9 sizes=[48, 80] strides=[96] box=[64, 64] steps=[1, 1] interleave=0 \
              swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == b), "{log:#?}");
     // The address of scratch memory stands between them and the parameters.
     let shared = of("gemm_bf16_wgmma_stream_k_narrow");
-    let scratch = |launch: &str| {
-        let bytes = params(launch);
-        assert_eq!(bytes.len(), 512);
-        u64::from_le_bytes(bytes[64..72].try_into().expect("8 bytes"))
-    };
-    assert!(scratch(shared[0]) > 0 && shared.iter().all(|one| scratch(one) == scratch(shared[0])));
-    assert_eq!(params(of("gemm_bf16_mma_stream_k")[0]).len(), 72);
+    assert!(shared.iter().all(|one| one.params.len() == 512));
+    let scratch = shared[0].u64(64);
+    assert!(scratch > 0 && shared.iter().all(|one| one.u64(64) == scratch));
+    assert_eq!(of("gemm_bf16_mma_stream_k")[0].params.len(), 72);
     // Products for groups: 70 x 64 x 128 of 12, of which the largest of balanced ones has 6 rows.
-    let grouped = of("grouped_bf16")[0];
-    is(grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
-    let bytes = params(grouped);
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    let words: Vec<u32> = (32..56).step_by(4).map(word).collect();
-    assert_eq!((bytes.len(), words), (56, vec![70, 64, 128, 12, 6, 4]));
+    let grouped = of("grouped_bf16").remove(0);
+    grouped.is("grid=[6, 1, 1] block=[256, 1, 1] shared=0 ");
+    let words: Vec<u32> = (32..56).step_by(4).map(|at| grouped.u32(at)).collect();
+    assert_eq!((grouped.params.len(), words), (56, vec![70, 64, 128, 12, 6, 4]));
     for entry in ["grouped_bf16_mma", "grouped_bf16_mma_skinny"] {
-        is(of(entry)[0], "grid=[6, 1, 1] block=[256, 1, 1] shared=98304 params=");
+        of(entry)[0].is("grid=[6, 1, 1] block=[256, 1, 1] shared=98304 ");
     }
-    let mapped = of("grouped_bf16_wgmma")[0];
-    is(mapped, clustered);
-    let bytes = params(mapped);
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    assert_eq!((bytes.len(), word(64), word(192), word(320)), (448, word(0), word(8), word(16)));
+    mapped("grouped_bf16_wgmma");
     // The map of B is of all groups.
     let all = "tensor_map type=9 sizes=[64, 1536] strides=[128] box=[64, 64] steps=[1, 1]";
     assert!(log.iter().any(|line| line.starts_with(all)), "{log:#?}");
     // The vendor's library multiplies beside: the second algorithm, since the first refuses.
     assert!(log.iter().any(|line| line == "cublaslt 64x48x80 kind=14"));
     // What is timed is held by one warp until it is enqueued.
-    is(of("util_hold")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
-    assert_eq!(params(of("util_hold")[0]).len(), 24);
+    let hold = of("util_hold").remove(0);
+    assert_eq!(hold.is("grid=[1, 1, 1] block=[32, 1, 1] shared=0 ").params.len(), 24);
     // One launch for many loads, their number behind the address: how many are enough for a sample
     // depends on how long this machine takes for a launch.
-    let chases: Vec<Vec<u8>> = of("latency_chase").into_iter().map(params).collect();
-    assert!(chases.iter().all(|bytes| bytes.len() == 12));
-    let repeat = |bytes: &Vec<u8>| u32::from_le_bytes(bytes[8..].try_into().expect("4 bytes"));
-    assert!(chases.iter().map(repeat).max() > Some(1), "{chases:?}");
-    is(of("latency_chase")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
+    let chases = of("latency_chase");
+    assert!(chases.iter().all(|one| one.params.len() == 12));
+    assert!(chases.iter().map(|one| one.u32(8)).max() > Some(1));
+    chases[0].is("grid=[1, 1, 1] block=[32, 1, 1] shared=0 ");
 }
 
 #[test]
@@ -173,30 +149,24 @@ fn attention_is_launched_as_its_kernels_ask() {
     let machine = Machine::with(&NVIDIA);
     machine.run("units=6");
     let log = machine.log();
-    let launches = launches(&log);
-    let first = |entry: &str| {
-        let found = launches.iter().find(|(name, _)| *name == entry);
-        found.unwrap_or_else(|| panic!("{entry} is not launched: {launches:?}")).1
-    };
-    let is = |launch: &str, start: &str| assert!(launch.starts_with(start), "{launch}");
-    // A block for each tile of 128 queries, 2 heads and one sequence: 19 queries are one tile.
-    let tiles = first("attention_prefill_bf16_64_mma");
-    is(tiles, "grid=[2, 1, 1] block=[128, 1, 1] shared=49152 params=");
-    is(first("attention_prefill_f16_128_mma"), "grid=[4, 1, 1] block=[128, 1, 1] shared=65536 ");
-    // By tensor maps: rows are tokens, all heads beside each other. Tiles are dealt to a block for
-    // each unit.
-    let mapped = first("attention_prefill_bf16_64_wgmma");
-    is(mapped, "grid=[6, 1, 1] block=[512, 1, 1] shared=180224 params=");
+    for (entry, shape) in [
+        // A block for each tile of 128 queries, 2 heads and one sequence: 19 queries are one tile.
+        ("prefill_bf16_64_mma", "grid=[2, 1, 1] block=[128, 1, 1] shared=49152 "),
+        ("prefill_f16_128_mma", "grid=[4, 1, 1] block=[128, 1, 1] shared=65536 "),
+        // By tensor maps: rows are tokens, all heads beside each other. Tiles are dealt to a block
+        // for each unit.
+        ("prefill_bf16_64_wgmma", "grid=[6, 1, 1] block=[512, 1, 1] shared=180224 "),
+        // A schedule is followed by a block for each unit.
+        ("decode_bf16_64_mma", "grid=[6, 1, 1] block=[128, 1, 1] shared=98304 "),
+        // Four for each unit, which find their work.
+        ("bf16", "grid=[24, 1, 1] block=[128, 1, 1] shared=0 "),
+    ] {
+        launches(&log, &format!("attention_{entry}"))[0].is(shape);
+    }
     let k = "tensor_map type=9 sizes=[64, 19] strides=[128] box=[64, 128] steps=[1, 1] \
              interleave=0 swizzle=3 promotion=3 fill=0";
     assert!(log.iter().any(|line| line == k), "{log:#?}");
-    // A schedule is followed by a block for each unit.
-    is(first("attention_decode_bf16_64_mma"), "grid=[6, 1, 1] block=[128, 1, 1] shared=98304 ");
-    // Four for each unit, which find their work.
-    let plain = first("attention_bf16");
-    is(plain, "grid=[24, 1, 1] block=[128, 1, 1] shared=0 params=");
-    let (_, digits) = plain.split_once("params=").expect("parameters");
-    assert_eq!(digits.len(), 2 * 144);
+    assert_eq!(launches(&log, "attention_bf16")[0].params.len(), 144);
 }
 
 #[test]
@@ -300,8 +270,7 @@ fn a_symbol_that_an_older_driver_lacks_is_named_with_its_mend() {
 #[test]
 fn a_driver_that_is_too_old_is_told_with_both_versions() {
     let machine = Machine::with(&NVIDIA);
-    let said = say(&mut machine.fizeau("driver=11040", &["list", "--device", "cuda"]));
-    assert_eq!(said.code, Some(3), "{}", said.out);
+    let said = say(&mut machine.fizeau("driver=11040", &["list", "--device", "cuda"])).ended(3);
     assert!(said.err.contains("CUDA 12.0") && said.err.contains("11.4"), "{}", said.err);
     for script in ["cuInit=100", "devices=0"] {
         let said = say(&mut machine.fizeau(script, &["devices"]));
@@ -313,8 +282,7 @@ fn a_driver_that_is_too_old_is_told_with_both_versions() {
 #[test]
 fn what_is_missing_is_said_with_its_mend_and_the_host_is_measured() {
     let machine = Machine::with(&[]);
-    let said = say(&mut machine.fizeau("", &["devices"]));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = say(&mut machine.fizeau("", &["devices"])).ended(0);
     assert!(said.out.contains("libcuda.so.1 not found: install the NVIDIA driver"), "{}", said.out);
     let doctor = say(&mut machine.fizeau("", &["doctor"]));
     for words in ["libcuda.so.1 not found", "--gpus all", "NVRTC", "CUDA kernels"] {
@@ -402,16 +370,9 @@ fn transfers_accesses_and_launches_go_their_way() {
     let has = |line: &str| log.iter().any(|one| one == line);
     // Peers are reached before they are copied from, copies at once are on streams of their own.
     assert!(has("peer 1") && has("peer 2") && has("graph kernels=8"));
-    let streams: BTreeSet<&str> = log
-        .iter()
-        .filter(|line| line.starts_with("copy bytes=1048584 "))
-        .filter_map(|line| line.split_once("stream=").map(|(_, stream)| stream))
-        .collect();
-    assert!(streams.len() > 2, "{streams:?}");
-    let launches = launches(&log);
-    let cluster = launches.iter().find(|(entry, _)| *entry == "access_distributed");
-    let wanted = "grid=[4, 1, 1] block=[1024, 1, 1] shared=0 cluster=[2, 1, 1] params=";
-    assert!(cluster.expect("launched").1.starts_with(wanted), "{cluster:?}");
+    assert!(streams(&log).len() > 2, "{:?}", streams(&log));
+    let cluster = "grid=[4, 1, 1] block=[1024, 1, 1] shared=0 cluster=[2, 1, 1] ";
+    launches(&log, "access_distributed")[0].is(cluster);
     assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
     // Links are set against what PCI Express carries.
     let light = |id: &str| {
@@ -492,8 +453,7 @@ fn several_devices_and_what_hides_them_are_told() {
     assert_eq!(beyond.code, Some(2));
     assert!(beyond.err.contains("no device cuda:2: cuda has 2"), "{}", beyond.err);
     let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
-    let run = say(machine.fizeau("devices=2", &args).env("CUDA_VISIBLE_DEVICES", "3,5"));
-    assert_eq!(run.code, Some(0), "{}", run.err);
+    say(machine.fizeau("devices=2", &args).env("CUDA_VISIBLE_DEVICES", "3,5")).ended(0);
     let warnings = machine.place.record("out").header.environment.warnings;
     assert!(
         warnings.iter().any(|warning| warning.contains("CUDA_VISIBLE_DEVICES=3,5")),
@@ -521,8 +481,7 @@ fn a_slice_of_a_gpu_is_no_part() {
 fn the_suites_of_the_first_day_have_every_operation() {
     let machine = Machine::with(&NVIDIA);
     for suite in ["gpu-verify", "gpu-figures", "gpu"] {
-        let said = say(&mut machine.fizeau("", &["list", "--suite", suite]));
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        let said = say(&mut machine.fizeau("", &["list", "--suite", suite])).ended(0);
         for operation in ["compute", "stream", "latency", "gemm", "grouped", "attention"] {
             let start = format!("{operation}/");
             assert!(said.out.lines().any(|line| line.starts_with(&start)), "{suite}: {operation}");

@@ -30,8 +30,7 @@ fn a_discovery_of_a_stub_says_so_on_every_line() {
     let machine = Machine::with(&NVIDIA);
     machine.suite(AXES);
     let args = ["discover", "--suite", "own.toml", "--out", "out", "--draft", "drafts"];
-    let said = say(&mut machine.fizeau("units=1", &args));
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    let said = say(&mut machine.fizeau("units=1", &args)).clean();
     // Tables hold words, cases and the word `stub`; the rest of a row is nothing.
     let tables: Vec<&str> =
         said.out.lines().filter(|line| line.contains("launch/") || line.contains("f32")).collect();
@@ -47,12 +46,9 @@ fn a_discovery_of_a_stub_says_so_on_every_line() {
     let mut lines = draft.lines().filter(|line| !line.is_empty());
     assert!(lines.all(|line| line.ends_with("# stub")), "{draft}");
     // The record is one as any other, and tells the same again.
-    let report = say(&mut machine.fizeau("units=1", &["report", "out", "--summary"]));
-    assert_eq!(report.code, Some(0), "{}", report.err);
-    let again = say(&mut machine.fizeau("units=1", &["discover", "--from", "out"]));
-    assert_eq!(again.code, Some(0), "{}", again.err);
+    say(&mut machine.fizeau("units=1", &["report", "out", "--summary"])).ended(0);
+    let again = say(&mut machine.fizeau("units=1", &["discover", "--from", "out"])).ended(0);
     assert!(said.out.starts_with(again.out.trim_end()), "{}\n{}", said.out, again.out);
     // The catalogue takes the draft.
-    let devices = say(&mut machine.fizeau("units=1", &["--data", "drafts", "devices"]));
-    assert_eq!((devices.code, devices.err.as_str()), (Some(0), ""), "{}", devices.out);
+    say(&mut machine.fizeau("units=1", &["--data", "drafts", "devices"])).clean();
 }

@@ -83,8 +83,7 @@ fn a_family_shares_the_kernels_of_its_first_device() {
     let script = "driver=13000,capability=121";
     let planned = |script: &str| -> BTreeSet<String> {
         let args = ["list", "--suite", "gpu-verify", "--json"];
-        let said = say(&mut machine.fizeau(script, &args));
-        let listing: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+        let listing = say(&mut machine.fizeau(script, &args)).json();
         assert!(!listing["notes"].to_string().contains("architecture, "), "{listing}");
         let rows = listing["cases"].as_array().expect("cases").iter();
         rows.map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
@@ -114,8 +113,7 @@ fn an_architecture_that_came_later_is_measured_with_a_word() {
     // No compiler knows the device: the driver is given PTX.
     let tried = compiled(&machine, "stream/cached.cu");
     assert_eq!(tried, ["13.0 sm_130", "12.6 sm_130", "13.0 compute_80"]);
-    let report = say(&mut machine.fizeau("", &["report", "out", "--json"]));
-    let report: serde_json::Value = serde_json::from_str(&report.out).expect("JSON");
+    let report = say(&mut machine.fizeau("", &["report", "out", "--json"])).json();
     let rows = report["tables"]["cases"].as_array().expect("cases");
     let (mut ours, mut theirs) = (0, 0);
     for row in rows {
@@ -180,8 +178,8 @@ fn a_plain_run_on_a_gpu_is_planned_for_a_minute() {
     let machine = Machine::with(&NVIDIA);
     let list = |args: &[&str]| -> serde_json::Value {
         let given = [&["list", "--json"], args].concat();
-        let said = say(&mut machine.fizeau("units=132,memory=141000000000,gpus=2", &given));
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        let said =
+            say(&mut machine.fizeau("units=132,memory=141000000000,gpus=2", &given)).ended(0);
         serde_json::from_str(&said.out).expect("JSON")
     };
     let plan = list(&[]);

@@ -54,11 +54,9 @@ fn speed_and_energy_follow_the_limits_which_are_put_back() {
     let Some(machine) = machine() else { return };
     // A counter of energy counts real time, and a stub's time is made up: by power x time.
     let script = "units=1,nvmlDeviceGetTotalEnergyConsumption=3";
-    let said = say(&mut run(&machine, script, &["--set-limits"]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    say(&mut run(&machine, script, &["--set-limits"])).ended(0);
     assert!(FREE.contains(&limits(&machine).as_str()), "{}", limits(&machine));
-    let json = say(&mut machine.fizeau("", &["report", "out", "--json"]));
-    let json: Value = serde_json::from_str(&json.out).expect("JSON");
+    let json = say(&mut machine.fizeau("", &["report", "out", "--json"])).json();
     let rows = json["tables"]["frontier"].as_array().expect("a table");
     let values: Vec<[f64; 2]> = rows
         .iter()
@@ -84,15 +82,13 @@ fn speed_and_energy_follow_the_limits_which_are_put_back() {
 fn a_limit_that_the_driver_refuses_is_left_out_with_its_reason() {
     let Some(machine) = machine() else { return };
     let script = "units=1,nvmlDeviceSetPowerManagementLimit=4";
-    let said = say(&mut run(&machine, script, &["--set-limits"]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(&mut run(&machine, script, &["--set-limits"])).ended(0);
     let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("was refused and is left out"), "{}", said.out);
     assert!(FREE.contains(&limits(&machine).as_str()), "{}", limits(&machine));
     // Clocks that somebody holds cannot be read, and so are not touched.
     let Some(held) = self::machine() else { return };
-    let said = say(&mut run(&held, "units=1,reasons=2", &["--set-limits"]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(&mut run(&held, "units=1,reasons=2", &["--set-limits"])).ended(0);
     let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("no clock was set: a user has set clocks"), "{}", said.out);
 }
@@ -133,11 +129,9 @@ fn nothing_is_confirmed_by_a_stub() {
                  clock_mhz = 1000.0\npower_limit_w = 700.0\n";
     fs::write(machine.place.path("claim.toml"), claim).expect("written");
     let args = ["reproduce", "claim.toml", "--rounds", "2", "--out", "out"];
-    let said = say(&mut machine.fizeau("units=1", &args));
-    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    let said = say(&mut machine.fizeau("units=1", &args)).ended(4);
     assert!(said.out.contains("stub driver stands in"), "{}", said.out);
-    let text = fs::read_to_string(machine.place.path("out/reproduction.json")).expect("an answer");
-    let answer: Value = serde_json::from_str(&text).expect("JSON");
+    let answer = machine.place.json("out/reproduction.json");
     assert_eq!((&answer["share"], &answer["stub"]), (&Value::Null, &true.into()));
     // 2 W are no 700 W, and the record says so.
     let conditions = answer["conditions"].as_array().expect("conditions");
@@ -149,10 +143,8 @@ fn nothing_is_confirmed_by_a_stub() {
         fs::write(machine.place.path("claim.toml"), claim).expect("written");
         let args = ["reproduce", "claim.toml", "--rounds", "2", "--out", "set", "--set-limits"];
         let mut command = machine.fizeau("units=1", &args);
-        let set = say(command.env("FIZEAU_STUB_LIMITS", machine.place.path("limits")));
-        assert_eq!(set.code, Some(4), "{}{}", set.out, set.err);
-        let text = fs::read_to_string(machine.place.path("set/reproduction.json")).expect("there");
-        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        say(command.env("FIZEAU_STUB_LIMITS", machine.place.path("limits"))).ended(4);
+        let answer = machine.place.json("set/reproduction.json");
         let conditions = answer["conditions"].as_array().expect("conditions");
         assert!(conditions.iter().all(|one| one["met"] == "met"), "{answer:#}");
         assert!(FREE.contains(&limits(&machine).as_str()), "{}", limits(&machine));

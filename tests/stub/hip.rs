@@ -1,10 +1,13 @@
 //! On a stub of AMD's driver.
 
-use super::machine::{AMD, FEW, Machine, PEAKS, assert_compiled_once, assert_shows_no_number};
-use crate::program::{self, Said, say};
+use super::machine::{
+    AMD, FEW, Machine, PEAKS, assert_compiled_once, assert_shows_no_number, launches, operations,
+    streams,
+};
+use crate::program::{Said, say};
 use fizeau_domain::outcome::{Failure, Outcome};
 use fizeau_record::Record;
-use std::{collections::BTreeSet, fs};
+use std::fs;
 
 const RUNTIME: &str = "libamdhip64.so.6";
 const PRODUCTS: &str = "libhipblaslt.so.0";
@@ -37,10 +40,7 @@ fn a_whole_run_passes_and_shows_no_number() {
         for outcome in &record.outcomes {
             assert!(outcome.measured().is_some() || is_unfit(outcome), "{gfx}: {outcome:?}");
         }
-        let operations: BTreeSet<String> = program::planned(&record)
-            .iter()
-            .map(|id| id.split('/').next().unwrap_or_default().to_owned())
-            .collect();
+        let operations = operations(&record);
         assert_eq!(operations.len(), FEW.len() + 1, "{operations:?}");
         let device = &record.header.device;
         assert_eq!((device.backend.as_str(), device.vendor.as_str()), ("hip", "stub"));
@@ -56,30 +56,12 @@ fn a_whole_run_passes_and_shows_no_number() {
         let page = fs::read_to_string(machine.place.path("out/report.md")).expect("a report");
         assert_shows_no_number(&page);
         let log = machine.log();
-        let peak = launches(&log, "compute_f32").remove(0);
         // RDNA counts pairs of compute units.
         let grid = if lanes == "wave64" { "grid=[1, 1, 1]" } else { "grid=[2, 1, 1]" };
-        is(&peak, &format!("{grid} block=[512, 1, 1] shared=0 params="));
+        launches(&log, "compute_f32")[0].is(&format!("{grid} block=[512, 1, 1] shared=0 "));
         // Everything that was made was given back.
         assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
     }
-}
-
-/// The launches of an entry, as the driver wrote them down.
-fn launches(log: &[String], entry: &str) -> Vec<String> {
-    let start = format!("launch {entry} ");
-    log.iter().filter_map(|line| line.strip_prefix(&start)).map(str::to_owned).collect()
-}
-
-fn params(launch: &str) -> Vec<u8> {
-    let (_, digits) = launch.split_once("params=").expect("parameters");
-    let pairs = (0..digits.len() / 2).map(|at| &digits[2 * at..2 * at + 2]);
-    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()
-}
-
-#[track_caller]
-fn is(launch: &str, start: &str) {
-    assert!(launch.starts_with(start), "{launch}");
 }
 
 #[test]
@@ -89,36 +71,32 @@ fn kernels_are_launched_as_their_list_says() {
     let log = machine.log();
     // One block of 1024 threads for each unit asked for, and 48 bytes of parameters, behind which
     // stands how often.
-    let copies = launches(&log, "stream_copy_cached");
-    let copied = copies.iter().find(|line| line.starts_with("grid=[1, 1, 1]")).expect("one unit");
-    is(copied, "grid=[1, 1, 1] block=[1024, 1, 1] shared=0 params=");
-    let bytes = params(copied);
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    assert_eq!((bytes.len(), word(32), word(16)), (52, 32_768, 0));
-    assert!(word(0) > 0 && word(8) >= word(0) + 32_768 * 8);
-    assert_eq!(f64::from_bits(word(40)), 0.7);
-    is(&launches(&log, "util_clock")[0], "grid=[6, 1, 1] block=[128, 1, 1] shared=0 params=");
-    let product = launches(&log, "gemm_bf16").remove(0);
-    is(&product, "grid=[12, 1, 1] block=[256, 1, 1] shared=0 params=");
-    let bytes = params(&product);
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    assert_eq!((bytes.len(), word(24), word(28), word(32), word(36)), (64, 64, 48, 80, 4));
-    assert_eq!(f32::from_bits(word(56)), 1.0);
-    let grouped = launches(&log, "grouped_bf16").remove(0);
-    is(&grouped, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
-    assert_eq!(params(&grouped).len(), 56);
+    let of = |entry: &str| launches(&log, entry);
+    let copies = of("stream_copy_cached");
+    let copied = copies.iter().find(|one| one.shape.starts_with("grid=[1, 1, 1]"));
+    let copied = copied.expect("one unit").is("grid=[1, 1, 1] block=[1024, 1, 1] shared=0 ");
+    assert_eq!((copied.params.len(), copied.u64(32), copied.u64(16)), (52, 32_768, 0));
+    assert!(copied.u64(0) > 0 && copied.u64(8) >= copied.u64(0) + 32_768 * 8);
+    assert_eq!(f64::from_bits(copied.u64(40)), 0.7);
+    of("util_clock")[0].is("grid=[6, 1, 1] block=[128, 1, 1] shared=0 ");
+    let product = of("gemm_bf16").remove(0);
+    product.is("grid=[12, 1, 1] block=[256, 1, 1] shared=0 ");
+    assert_eq!(
+        (product.params.len(), [24, 28, 32, 36].map(|at| product.u32(at))),
+        (64, [64, 48, 80, 4])
+    );
+    assert_eq!(f32::from_bits(product.u32(56)), 1.0);
+    let grouped = of("grouped_bf16").remove(0);
+    assert_eq!(grouped.is("grid=[6, 1, 1] block=[256, 1, 1] shared=0 ").params.len(), 56);
     // The vendor's library multiplies beside it: the third algorithm, since one refuses to run and
     // one says that it would.
     assert!(log.iter().any(|line| line == "hipblaslt 64x48x80 kinds=[14, 14, 2, 0] factor=1"));
-    is(&launches(&log, "util_hold")[0], "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
+    of("util_hold")[0].is("grid=[1, 1, 1] block=[32, 1, 1] shared=0 ");
     // One block of 256 threads for each 128 queries, head and sequence.
-    let prefill = launches(&log, "attention_prefill_bf16_64_cdna2").remove(0);
-    is(&prefill, "grid=[2, 1, 1] block=[256, 1, 1] shared=0 params=");
-    assert_eq!(params(&prefill).len(), 144);
+    let prefill = of("attention_prefill_bf16_64_cdna2").remove(0);
+    assert_eq!(prefill.is("grid=[2, 1, 1] block=[256, 1, 1] shared=0 ").params.len(), 144);
     // One launch for many loads, their number behind the address.
-    let chases: Vec<Vec<u8>> =
-        launches(&log, "latency_chase").iter().map(|launch| params(launch)).collect();
-    assert!(!chases.is_empty() && chases.iter().all(|bytes| bytes.len() == 12));
+    assert!(of("latency_chase").iter().all(|one| one.params.len() == 12));
 }
 
 #[test]
@@ -155,16 +133,10 @@ fn accesses_transfers_and_launches_go_their_way() {
     let has = |line: &str| log.iter().any(|one| one == line);
     // Peers are reached before they are copied from, copies at once are on streams of their own.
     assert!(has("peer 1") && has("peer 2") && has("graph kernels=8"));
-    let copies = log.iter().filter(|line| line.starts_with("copy bytes=1048584 "));
-    let streams: BTreeSet<&str> =
-        copies.filter_map(|line| line.split_once("stream=")).map(|(_, stream)| stream).collect();
-    assert!(streams.len() > 2, "{streams:?}");
-    let shared = launches(&log, "access_shared").remove(0);
-    is(&shared, "grid=[4, 1, 1] block=[1024, 1, 1] shared=0 params=");
-    let gather = launches(&log, "access_gather").remove(0);
-    is(&gather, "grid=[8, 1, 1] block=[512, 1, 1] shared=0 params=");
-    let count = launches(&log, "launch_count").remove(0);
-    is(&count, "grid=[1, 1, 1] block=[32, 1, 1] shared=0 params=");
+    assert!(streams(&log).len() > 2, "{:?}", streams(&log));
+    launches(&log, "access_shared")[0].is("grid=[4, 1, 1] block=[1024, 1, 1] shared=0 ");
+    launches(&log, "access_gather")[0].is("grid=[8, 1, 1] block=[512, 1, 1] shared=0 ");
+    launches(&log, "launch_count")[0].is("grid=[1, 1, 1] block=[32, 1, 1] shared=0 ");
     assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
 }
 
@@ -311,8 +283,8 @@ fn a_cache_of_eight_bit_floats_is_decoded_by_the_matrix_kernels() {
         assert_eq!(ended.iter().filter(|(_, ended)| ended.is_ok()).count(), 3, "{gfx}");
         for entry in ["decode_fp8_64", "decode_fp8_128", "mla_fp8"] {
             let launch = launches(&machine.log(), &format!("attention_{entry}_{family}")).remove(0);
-            is(&launch, "grid=[6, 1, 1] block=[256, 1, 1] shared=0 params=");
-            assert_eq!(params(&launch).len(), 144);
+            launch.is("grid=[6, 1, 1] block=[256, 1, 1] shared=0 ");
+            assert_eq!(launch.params.len(), 144);
         }
     }
     // The generation before has no conversion of 8-bit floats: the portable kernel decodes there.
@@ -425,8 +397,7 @@ fn what_hides_devices_is_told() {
     let said = say(&mut machine.fizeau("devices=2", &["devices"]));
     assert!(said.out.contains("x stub GPU (hip:0-1)"), "{}", said.out);
     let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
-    let run = say(machine.fizeau("devices=2", &args).env("HIP_VISIBLE_DEVICES", "3,5"));
-    assert_eq!(run.code, Some(0), "{}", run.err);
+    say(machine.fizeau("devices=2", &args).env("HIP_VISIBLE_DEVICES", "3,5")).ended(0);
     let warnings = machine.place.record("out").header.environment.warnings;
     assert!(warnings.iter().any(|warning| warning.contains("=3,5")), "{warnings:?}");
 }

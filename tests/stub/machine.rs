@@ -1,12 +1,12 @@
 //! A machine whose drivers are stubs, in a directory that goes away.
 
 use crate::{
-    program::{Place, Said, say},
+    program::{self, Place, Said, say},
     skipped,
 };
 use fizeau_domain::outcome::Outcome;
 use fizeau_record::Record;
-use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
+use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
 /// What an NVIDIA driver, a toolkit and cuBLASLt bring.
 pub const NVIDIA: [&str; 4] =
@@ -105,8 +105,7 @@ impl Machine {
     /// A run of that suite in which nothing fails: each case's id, measured or why not.
     pub fn run_own(&self, script: &str, cases: &[&str]) -> Vec<Ended> {
         let args = ["run", "--full", "--suite", "own.toml", "--out", "out"];
-        let said = say(self.fizeau(script, &args).args(cases));
-        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+        say(self.fizeau(script, &args).args(cases)).clean();
         let ended = |outcome: &Outcome| match outcome {
             Outcome::Measured(_) => Ok(()),
             Outcome::Skipped { reason, .. } => Err(reason.clone()),
@@ -141,6 +140,57 @@ impl Machine {
         let text = fs::read_to_string(self.place.path("log")).expect("a log");
         text.lines().map(str::to_owned).collect()
     }
+}
+
+/// A launch as the driver wrote it down: its shape, and the bytes of its parameters.
+pub struct Launch {
+    pub shape: String,
+    pub params: Vec<u8>,
+}
+
+impl Launch {
+    /// Fails unless the shape is this one.
+    #[track_caller]
+    pub fn is(&self, shape: &str) -> &Launch {
+        assert!(self.shape.starts_with(shape), "{}", self.shape);
+        self
+    }
+
+    pub fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.params[at..at + 4].try_into().expect("4 bytes"))
+    }
+
+    pub fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.params[at..at + 8].try_into().expect("8 bytes"))
+    }
+}
+
+/// The launches of an entry, one at least, in a log.
+#[track_caller]
+pub fn launches(log: &[String], entry: &str) -> Vec<Launch> {
+    let start = format!("launch {entry} ");
+    let launch = |line: &str| {
+        let (shape, digits) = line.split_once(" params=").expect("parameters");
+        let pairs = (0..digits.len() / 2).map(|at| &digits[2 * at..2 * at + 2]);
+        let params = pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect();
+        Launch { shape: format!("{shape} "), params }
+    };
+    let all: Vec<Launch> =
+        log.iter().filter_map(|line| line.strip_prefix(&start)).map(launch).collect();
+    assert!(!all.is_empty(), "{entry} is not launched: {log:#?}");
+    all
+}
+
+/// The operations that a record plans.
+pub fn operations(record: &Record) -> BTreeSet<String> {
+    let operation = |id: &String| id.split('/').next().unwrap_or_default().to_owned();
+    program::planned(record).iter().map(operation).collect()
+}
+
+/// The streams that copies of 1,048,584 bytes were on.
+pub fn streams(log: &[String]) -> BTreeSet<&str> {
+    let copies = log.iter().filter(|line| line.starts_with("copy bytes=1048584 "));
+    copies.filter_map(|line| line.split_once("stream=")).map(|(_, stream)| stream).collect()
 }
 
 /// A case's id, and what became of it: measured, or why not.

@@ -62,8 +62,7 @@ fn begun(record: &Record) -> [Vec<String>; 2] {
 fn the_slow_one_of_eight_gpus_is_named() {
     let machine = machine();
     let args = ["--device", "all", "--suite", "own.toml", "--out", "out"];
-    let said = say(command(&machine, SLOW, &args).args(CASES));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let said = say(command(&machine, SLOW, &args).args(CASES)).ended(0);
     let lines: Vec<&str> = said.out.lines().collect();
     let last = lines[lines.len().saturating_sub(20)..].join(" ");
     let last = last.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -182,8 +181,7 @@ fn disturbed(machine: &Machine, disturb: impl FnOnce(u32, &[u32])) -> Said {
 /// Continues what was disturbed: then every planned case of both GPUs has its outcome.
 #[track_caller]
 fn assert_completed(machine: &Machine) {
-    let said = say(&mut command(machine, "gpus=2,units=1", &["--resume", "out"]));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    say(&mut command(machine, "gpus=2,units=1", &["--resume", "out"])).ended(0);
     for gpu in 0..2 {
         let record = record(machine, gpu);
         assert_eq!(ended(&record), planned(&record), "GPU {gpu}");

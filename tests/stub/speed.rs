@@ -45,8 +45,7 @@ fn ranks(machine: &Machine, script: &str, launched: bool) -> (Said, Value) {
     for variable in ["FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN"] {
         command.env_remove(variable);
     }
-    let said = say(&mut command);
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    let said = say(&mut command).clean();
     let json = say(&mut machine.fizeau("", &["report", "out", "--format", "json"]));
     (said, serde_json::from_str(&json.out).expect("JSON"))
 }
@@ -142,8 +141,7 @@ fn two_runs_of_a_stub_compare_by_marked_ratios_alone() {
     patient(&machine);
     for (script, out) in [("", "before"), ("hbm=0.5", "after")] {
         let args = ["run", "--suite", "own.toml", "--out", out];
-        let said = say(machine.fizeau(script, &args).args(CASES));
-        assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+        say(machine.fizeau(script, &args).args(CASES)).ended(0);
     }
     let args = ["compare", "before", "after", "--format", "json"];
     let said = say(&mut machine.fizeau("", &args));
@@ -180,8 +178,7 @@ fn collectives_between_gpus_are_planned_from_32_kib_to_16_gib_by_doubling() {
     let machine = machine(&NVIDIA, "libnccl.so.2");
     let listed = |selectors: &[&str]| {
         let args = [&["list", "--ranks", "8"][..], selectors].concat();
-        let said = say(&mut machine.fizeau("gpus=8", &args));
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        let said = say(&mut machine.fizeau("gpus=8", &args)).ended(0);
         said.out
     };
     let plan = listed(&["collective"]);

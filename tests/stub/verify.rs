@@ -183,8 +183,7 @@ places = ["out_of_place"]
 "#;
     machine.suite(text);
     let args = ["run", "collective", "--suite", "own.toml", "--out", "out", "--ranks", "2"];
-    let said = say(&mut machine.fizeau("devices=2", &args));
-    assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
+    say(&mut machine.fizeau("devices=2", &args)).ended(0);
     launched(&machine.log())
 }
 

@@ -37,6 +37,14 @@ pub fn record() -> Record {
     }
 }
 
+/// The measurements of a record, to be changed.
+pub fn measured_in(record: &mut Record) -> impl Iterator<Item = &mut Measurement> {
+    record.outcomes.iter_mut().filter_map(|outcome| match outcome {
+        Outcome::Measured(one) => Some(&mut **one),
+        _ => None,
+    })
+}
+
 fn header(plan: Vec<Case>) -> Header {
     Header {
         run: "7f3a19c2".into(),
@@ -317,19 +325,9 @@ fn gemms() -> Vec<Outcome> {
 }
 
 fn attentions() -> Vec<Outcome> {
-    let of = |attention, queries, keys, heads, kv_heads, dims: (u32, u32), mask| AttentionPoint {
-        attention,
-        dtype: Dtype::Bf16,
-        batch: 1,
-        heads,
-        kv_heads,
-        queries,
-        keys,
-        dim_qk: dims.0,
-        dim_v: dims.1,
-        mask,
-        lengths: Lengths::Equal,
-        page: None,
+    let of = |attention, queries, keys, heads, kv_heads, dims: (u32, u32), mask| {
+        let shape = [1, heads, kv_heads, queries, keys, dims.0, dims.1];
+        AttentionPoint::new(attention, Dtype::Bf16, shape, mask)
     };
     let shapes = [
         (of(AttentionKind::Prefill, 1024, 1024, 16, 16, (128, 128), Mask::Causal), 0.46),

@@ -5,7 +5,7 @@
 //! weighed by the place in the order at which their row is read. A row left out, read twice or
 //! taken for another changes the sum.
 
-use super::{Rank, Unready, Workload, stream};
+use super::{Prepared, Rank, Workload, stream};
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{Access, AccessPoint, Case, Point},
@@ -103,7 +103,7 @@ pub fn prepare<'r>(
     point: &AccessPoint,
     kernel: &fizeau_domain::case::KernelName,
     Rank { device, .. }: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let function = device.load(Operation::Access(point.access), kernel)?;
     let partial = device.allocate(Bytes(64 * u64::from(point.units) * BLOCKS_MAX))?;
     let made = match point.access {

@@ -1,6 +1,6 @@
 //! The arithmetic ceiling: multiply-adds on registers alone, on all units.
 
-use super::{Rank, Unready, Workload};
+use super::{Prepared, Rank, Workload};
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{Case, ComputePoint, KernelName, Point},
@@ -37,7 +37,7 @@ pub fn prepare<'r>(
     point: &ComputePoint,
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let function = device.load(Operation::Compute(point.dtype), kernel)?;
     let partial = device.allocate(Bytes(64 * u64::from(point.units)))?;
     let flops = ComputePoint::FLOPS_PER_UNIT as u64;

@@ -1,7 +1,7 @@
 //! The operation `instruction`: how long an instruction takes whose operand is the result of the
 //! one before. Nothing else is on the way: one unit, and no memory but what the instruction loads.
 
-use super::{Rank, Unready, Workload};
+use super::{Prepared, Rank, Workload};
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{Case, InstructionPoint, KernelName, Point},
@@ -46,7 +46,7 @@ pub fn prepare<'r>(
     point: &InstructionPoint,
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let operation = Operation::Instruction(*point);
     let function = device.load(operation, kernel)?;
     let left = device.allocate(LEFT)?;

@@ -10,7 +10,7 @@
 //! of it.
 
 use super::{
-    Rank, Unready, Workload,
+    Prepared, Rank,
     chain::{Chain, LINE},
     sides, stream,
 };
@@ -86,7 +86,7 @@ pub fn prepare<'r>(
     point: &LatencyPoint,
     kernel: &KernelName,
     rank @ Rank { device, .. }: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     if let Some(side) = point.side {
         return sides::prepare(point.working_set, side, kernel, rank);
     }

@@ -1,7 +1,7 @@
 //! The operation `launch`: what it takes to have next to nothing done. Each launch counts, so that
 //! one that did not happen is found out.
 
-use super::{Rank, Unready, Workload};
+use super::{Prepared, Rank, Workload};
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{Case, KernelName, LaunchPoint, Launching, Point},
@@ -39,7 +39,7 @@ pub fn prepare<'r>(
     point: &LaunchPoint,
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let function = device.load(Operation::Launch(point.launching), kernel)?;
     let count = device.allocate(Bytes(8))?;
     Ok(Box::new(Launches { device, function, kernels: point.kernels, count, expected: 0 }))

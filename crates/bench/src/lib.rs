@@ -83,6 +83,9 @@ pub enum Unready {
     Device(#[from] DeviceError),
 }
 
+/// A case made ready, or why it is not.
+pub type Prepared<'r> = Result<Box<dyn Workload + 'r>, Unready>;
+
 /// The plan of a suite on a rank: ceilings first, so that what comes later can be set against
 /// them.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
@@ -127,7 +130,7 @@ fn keep_best(plan: &mut Vec<Case>, rank: Rank<'_>) {
 }
 
 /// Makes a case ready, on all ranks or on none.
-pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Prepared<'r> {
     let alone = rank.peers.processes() == 1 || case.point.is_of_all_ranks();
     let ready = prepare_alone(case, rank);
     if alone { ready } else { together::beside_each_other(ready, rank) }
@@ -138,7 +141,7 @@ pub fn give_back() {
     gemm::keep_none();
 }
 
-fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Result<Box<dyn Workload + 'r>, Unready> {
+fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Prepared<'r> {
     gemm::keep_only(&case.point);
     match &case.point {
         Point::Stream(point) => stream::prepare(point, &case.kernel, rank),

@@ -8,7 +8,7 @@
 //! probed; another one makes the result a wrong one.
 
 use super::{
-    Rank, Unready, Workload,
+    Prepared, Rank, Unready,
     chain::{Chain, LINE},
     filled,
 };
@@ -48,7 +48,7 @@ pub fn prepare<'r>(
     side: CacheSide,
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let function = device.load(Operation::LatencySide, kernel)?;
     let chain = device.allocate(working_set)?;
     let (taken, unit) = probe(device, kernel, chain.address, working_set.0 / LINE, || {

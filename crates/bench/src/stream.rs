@@ -12,7 +12,7 @@
 //! them.
 
 use super::{
-    Rank, Unready, Workload,
+    Prepared, Rank, Unready, Workload,
     verify::{self, Expected, Pattern},
 };
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
@@ -163,11 +163,7 @@ pub(super) fn in_huge_pages(size: Bytes) -> Bytes {
 }
 
 /// Makes a case ready.
-pub fn prepare<'r>(
-    point: &StreamPoint,
-    kernel: &KernelName,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn prepare<'r>(point: &StreamPoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     if point.length() == 0 {
         return Err(Unready::Unsupported("the working set holds no element".into()));
     }

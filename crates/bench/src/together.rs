@@ -2,15 +2,12 @@
 //! the same time: what one of them finds, all of them act upon. A rank that went on alone would
 //! wait for the others without end.
 
-use super::{Rank, Unready, Workload};
+use super::{Prepared, Rank, Unready, Workload};
 use fizeau_device::DeviceError;
 use fizeau_domain::outcome::Check;
 
 /// A case that each rank works on alone, ready on every rank or on none.
-pub fn beside_each_other<'r>(
-    ready: Result<Box<dyn Workload + 'r>, Unready>,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn beside_each_other<'r>(ready: Prepared<'r>, rank: Rank<'r>) -> Prepared<'r> {
     let workload = settled(ready, rank)?;
     Ok(Box::new(Beside { workload, rank }))
 }

@@ -4,7 +4,7 @@
 //! What arrives is compared, every word of it. Copies that go at once are told apart by their data.
 
 use super::{
-    Rank, Unready, Workload, access,
+    Prepared, Rank, Workload, access,
     chain::{Chain, LINE},
 };
 use fizeau_device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch};
@@ -191,7 +191,7 @@ pub fn prepare<'r>(
     point: &TransferPoint,
     kernel: &KernelName,
     Rank { device, .. }: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let function = device.load(operation(point.transfer), kernel)?;
     if point.transfer.is_latency() {
         let place = match point.peer {

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// An element type of the operands. Accumulation is in [`Dtype::F32`] (`int8`: 32-bit integer)
 /// unless a kernel says otherwise.
@@ -74,26 +73,6 @@ pub struct Scaling {
 }
 
 impl Dtype {
-    /// All of them, widest first, those with scales and pairs of types last.
-    pub const ALL: [Dtype; 16] = [
-        Dtype::F64,
-        Dtype::F32,
-        Dtype::Tf32,
-        Dtype::F16,
-        Dtype::Bf16,
-        Dtype::Fp8,
-        Dtype::Fp6,
-        Dtype::Fp4,
-        Dtype::Int8,
-        Dtype::Mxfp8,
-        Dtype::Mxfp4,
-        Dtype::Nvfp4,
-        Dtype::Fp8Block,
-        Dtype::Bf16Fp8,
-        Dtype::Bf16Int4,
-        Dtype::Bf16Mxfp4,
-    ];
-
     /// Bits of one element in memory, scales not counted; of A where B has its own
     /// ([`Dtype::weights`]).
     pub fn bits(self) -> u64 {
@@ -152,32 +131,12 @@ impl Dtype {
             Dtype::Bf16Fp8 | Dtype::Bf16Int4 | Dtype::Bf16Mxfp4 => Dtype::Bf16,
         }
     }
-
-    /// The name in ids, files and flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dtype::F64 => "f64",
-            Dtype::F32 => "f32",
-            Dtype::Tf32 => "tf32",
-            Dtype::F16 => "f16",
-            Dtype::Bf16 => "bf16",
-            Dtype::Fp8 => "fp8",
-            Dtype::Fp6 => "fp6",
-            Dtype::Fp4 => "fp4",
-            Dtype::Int8 => "int8",
-            Dtype::Mxfp8 => "mxfp8",
-            Dtype::Mxfp4 => "mxfp4",
-            Dtype::Nvfp4 => "nvfp4",
-            Dtype::Fp8Block => "fp8block",
-            Dtype::Bf16Fp8 => "bf16-fp8",
-            Dtype::Bf16Int4 => "bf16-int4",
-            Dtype::Bf16Mxfp4 => "bf16-mxfp4",
-        }
-    }
 }
 
-impl fmt::Display for Dtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+// Widest first, those with scales and pairs of types last. Kernels take a type by its place here.
+named!(Dtype {
+    F64 => "f64", F32 => "f32", Tf32 => "tf32", F16 => "f16", Bf16 => "bf16", Fp8 => "fp8",
+    Fp6 => "fp6", Fp4 => "fp4", Int8 => "int8", Mxfp8 => "mxfp8", Mxfp4 => "mxfp4",
+    Nvfp4 => "nvfp4", Fp8Block => "fp8block", Bf16Fp8 => "bf16-fp8", Bf16Int4 => "bf16-int4",
+    Bf16Mxfp4 => "bf16-mxfp4",
+});

@@ -5,8 +5,6 @@
 //! every process of the batch step inherits, and a job of one pod by Kubernetes may start
 //! anything.
 
-use std::fmt;
-
 /// A process's place among those that were launched with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct World {
@@ -41,20 +39,10 @@ pub enum Launcher {
     IndexedJob,
 }
 
-impl fmt::Display for Launcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Launcher::OpenMpi => "Open MPI",
-            Launcher::Pmi => "PMI",
-            Launcher::Slurm => "Slurm",
-            Launcher::Pmix => "PMIx",
-            Launcher::Torchrun => "torchrun",
-            Launcher::LeaderWorkerSet => "LeaderWorkerSet",
-            Launcher::IndexedJob => "an indexed Job",
-            Launcher::Threads => "this process",
-        })
-    }
-}
+named!(Launcher {
+    OpenMpi => "Open MPI", Pmi => "PMI", Slurm => "Slurm", Pmix => "PMIx", Torchrun => "torchrun",
+    LeaderWorkerSet => "LeaderWorkerSet", IndexedJob => "an indexed Job", Threads => "this process",
+});
 
 /// What is wrong with a launcher's variables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

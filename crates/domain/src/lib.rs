@@ -15,6 +15,26 @@
 /// variables.
 pub const CAN_PLANT: bool = cfg!(any(debug_assertions, feature = "plants"));
 
+/// Gives each variant of an enum the name that it has in ids, files, flags and reports.
+macro_rules! named {
+    ($type:ty { $($variant:ident => $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// All of them, in the order of reports.
+            pub const ALL: [$type; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The name in ids, files and flags.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
 pub mod case;
 pub mod dtype;
 pub mod kernel;

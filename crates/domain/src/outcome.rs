@@ -292,14 +292,7 @@ pub enum Cache {
     Hot,
 }
 
-impl std::fmt::Display for Cache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Cache::Cold => "cold",
-            Cache::Hot => "hot",
-        })
-    }
-}
+named!(Cache { Cold => "cold", Hot => "hot" });
 
 /// Samples in the other state of the caches than the headline's.
 #[derive(Clone, Debug, PartialEq)]

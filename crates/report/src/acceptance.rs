@@ -1,7 +1,7 @@
 //! The page of an acceptance: the verdict first, what to do, then each check with its value, floor
 //! and cause; of a soak, clocks and temperatures in the course of time.
 
-use super::{Axis, Block, Cell, Chart, Column, Document, Quantity, Scale, Series, SeriesKind};
+use super::{Axis, Block, Cell, Chart, Column, Document, Quantity, Series, SeriesKind};
 use super::{Table, Weight};
 use fizeau_domain::{
     units::{BytesPerSecond, FlopsPerSecond},
@@ -190,11 +190,8 @@ fn charts(series: &[&Sample], mark: &str) -> Vec<Chart> {
             let curve = curves.entry((&one.device, &one.check)).or_default();
             curve.push((curve.len() as f64 + 1.0, value));
         }
-        let curve = |((device, check), points): ((&str, &str), Vec<(f64, f64)>)| Series {
-            name: format!("{device}, {check}"),
-            kind: SeriesKind::Curve,
-            points,
-            cases: Vec::new(),
+        let curve = |((device, check), points): ((&str, &str), Vec<(f64, f64)>)| {
+            Series::new(format!("{device}, {check}"), SeriesKind::Curve, points)
         };
         let all: Vec<Series> = curves.into_iter().take(CURVES_MAX).map(curve).collect();
         let has_curve = all.iter().any(|one| one.points.len() > 1);
@@ -202,8 +199,8 @@ fn charts(series: &[&Sample], mark: &str) -> Vec<Chart> {
             name: shown.name.into(),
             title: format!("{}{mark}", capital(shown.title)),
             caption: "Each repeat of what lasts, in order.".into(),
-            x: Axis { title: "repeat".into(), quantity: Quantity::Count, scale: Scale::Linear },
-            y: Axis { title: shown.title.into(), quantity: shown.quantity, scale: Scale::Linear },
+            x: Axis::linear("repeat", Quantity::Count),
+            y: Axis::linear(shown.title, shown.quantity),
             series: all,
             marks: Vec::new(),
         })

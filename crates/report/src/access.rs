@@ -34,12 +34,7 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         ])
     };
     let rows: Vec<_> = measurements(record).filter_map(row).collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "access".into(),
-        title: "Access other than in streams".into(),
-        columns: ACCESS.to_vec(),
-        rows,
-    })
+    Table::unless_empty("access", "Access other than in streams", ACCESS, rows)
 }
 
 fn way(access: Access) -> &'static str {
@@ -76,10 +71,5 @@ pub fn launches(record: &Record) -> Option<Table> {
         ])
     };
     let rows: Vec<_> = measurements(record).filter_map(row).collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "launches".into(),
-        title: "Launches of next to nothing".into(),
-        columns: LAUNCHES.to_vec(),
-        rows,
-    })
+    Table::unless_empty("launches", "Launches of next to nothing", LAUNCHES, rows)
 }

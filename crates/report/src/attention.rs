@@ -9,25 +9,21 @@ use fizeau_record::Record;
 /// One row for each case of attention; none without such cases.
 pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
     let rows: Vec<_> = measurements(record).filter_map(|one| row(record, ceilings, one)).collect();
-    let column = |key, title, weight| Column { key, title, weight };
-    (!rows.is_empty()).then(|| Table {
-        name: "attention".into(),
-        title: "Attention with cold caches beside this run's own ceilings".into(),
-        columns: vec![
-            column("case", "case", Weight::Essential),
-            column("median_seconds", "median", Weight::Detail),
-            column("caches", "caches", Weight::Detail),
-            column("bytes_per_second", "bytes moved", Weight::Useful),
-            column("share_of_memory", "of memory's best", Weight::Essential),
-            column("flops_per_second", "arithmetic", Weight::Useful),
-            column("share_of_arithmetic", "of arithmetic's best", Weight::Essential),
-            column("share_both_hot", "both hot", Weight::Useful),
-            column("share_of_exps", "of the exponentials", Weight::Useful),
-            column("binds", "limited by", Weight::Essential),
-            column("set_against", "set against", Weight::Useful),
-        ],
-        rows,
-    })
+    let title = "Attention with cold caches beside this run's own ceilings";
+    let columns = vec![
+        Column::new("case", "case", Weight::Essential),
+        Column::new("median_seconds", "median", Weight::Detail),
+        Column::new("caches", "caches", Weight::Detail),
+        Column::new("bytes_per_second", "bytes moved", Weight::Useful),
+        Column::new("share_of_memory", "of memory's best", Weight::Essential),
+        Column::new("flops_per_second", "arithmetic", Weight::Useful),
+        Column::new("share_of_arithmetic", "of arithmetic's best", Weight::Essential),
+        Column::new("share_both_hot", "both hot", Weight::Useful),
+        Column::new("share_of_exps", "of the exponentials", Weight::Useful),
+        Column::new("binds", "limited by", Weight::Essential),
+        Column::new("set_against", "set against", Weight::Useful),
+    ];
+    Table::unless_empty("attention", title, columns, rows)
 }
 
 fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Option<Vec<Cell>> {

@@ -5,7 +5,7 @@ use super::{Ceilings, Cell, Column, Table, Weight, reproduce, unknown::kind_of};
 use fizeau_domain::{
     case::Point,
     outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
-    spec::{Bound, Tier},
+    spec::Tier,
     units::Seconds,
 };
 use fizeau_record::Record;
@@ -58,12 +58,7 @@ pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
             row.push(one.stopped_by_quota.map_or(Cell::Absent, Cell::Share));
         });
     }
-    (!rows.is_empty()).then(|| Table {
-        name: "cases".into(),
-        title: "Every measured case".into(),
-        columns,
-        rows,
-    })
+    Table::unless_empty("cases", "Every measured case", columns, rows)
 }
 
 /// Every case that was planned and has no number, with the reason: those that failed first.
@@ -79,12 +74,7 @@ pub fn unmeasured(record: &Record) -> Option<Table> {
         };
         vec![Cell::Code(id), text("not reached"), Cell::Absent, text(why)]
     }));
-    (!rows.is_empty()).then(|| Table {
-        name: "not_measured".into(),
-        title: "Failed, invalid, skipped or not reached".into(),
-        columns: UNMEASURED.to_vec(),
-        rows,
-    })
+    Table::unless_empty("not_measured", "Failed, invalid, skipped or not reached", UNMEASURED, rows)
 }
 
 /// Ids that were planned and have no outcome.
@@ -156,7 +146,7 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
         busbw(measurement),
         share(measurement.utilisation().filter(|_| foreign.is_none())),
         tier,
-        bound.map_or(Cell::Absent, |bound| text(bound_name(bound))),
+        bound.map_or(Cell::Absent, |bound| Cell::Text(bound.to_string())),
         share(ceilings.share(measurement)),
         Cell::Share(summary.noise),
         end(summary.interval.low),
@@ -164,7 +154,7 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
         Cell::Count(summary.count),
         independent.map_or(Cell::Absent, |independent| Cell::Count(independent as u64)),
         Cell::Count(u64::from(measurement.samples.batch)),
-        text(cache_name(measurement.cache)),
+        text(measurement.cache.name()),
         cold_over_hot(measurement),
         text(stop_name(measurement.samples.stop)),
         text(verified(measurement)),
@@ -215,23 +205,6 @@ pub fn tier_name(tier: Tier) -> &'static str {
         Tier::Observed => "observed clock",
         Tier::Algorithmic => "algorithm",
         Tier::Ceiling => "own best",
-    }
-}
-
-fn bound_name(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Memory => "memory",
-        Bound::Cache => "cache",
-        Bound::Compute => "compute",
-        Bound::Exp => "exp",
-        Bound::Link => "link",
-    }
-}
-
-fn cache_name(cache: Cache) -> &'static str {
-    match cache {
-        Cache::Cold => "cold",
-        Cache::Hot => "hot",
     }
 }
 

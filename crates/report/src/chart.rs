@@ -1,7 +1,7 @@
 //! The charts of a run: which outcomes become which curves.
 
 use super::{
-    Axis, Ceilings, Chart, Mark, PlottedCase, Quantity, Scale, Series, SeriesKind, ceiling,
+    Axis, Ceilings, Chart, Mark, PlottedCase, Quantity, Series, SeriesKind, ceiling,
     startup_fit::fit_startup,
 };
 use fizeau_domain::{
@@ -66,10 +66,6 @@ fn curve(name: String, mut points: Vec<(f64, f64)>) -> Option<Series> {
     (points.len() >= CURVE_POINTS_MIN).then_some(Series { name, kind, points, cases })
 }
 
-fn log(title: &str, quantity: Quantity) -> Axis {
-    Axis { title: title.into(), quantity, scale: Scale::Logarithmic }
-}
-
 /// Caches as marks on an axis of working sets, all instances together that `units` units have.
 fn cache_marks(device: &Properties, units: u32) -> Vec<Mark> {
     device
@@ -122,8 +118,8 @@ fn bandwidth_of(device: &Properties, units: u32, curves: Curves) -> Option<Chart
         caption: "Bytes each second as STREAM counts them. Each step down is a level of cache \
                   left behind; the level at the right is memory."
             .into(),
-        x: log("working set", Quantity::Size),
-        y: log("bandwidth", Quantity::Bandwidth),
+        x: Axis::logarithmic("working set", Quantity::Size),
+        y: Axis::logarithmic("bandwidth", Quantity::Bandwidth),
         series,
         marks: cache_marks(device, units),
     })
@@ -150,8 +146,8 @@ fn latency(record: &Record) -> Option<Chart> {
         caption: "Time of one load that must wait for the load before it, at random places: what \
                   each level of the memory costs when nothing hides it."
             .into(),
-        x: log("working set", Quantity::Size),
-        y: log("time of one load", Quantity::Time),
+        x: Axis::logarithmic("working set", Quantity::Size),
+        y: Axis::logarithmic("time of one load", Quantity::Time),
         series,
         marks: cache_marks(&record.header.device, 1),
     })
@@ -175,18 +171,17 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
         // Two points are a curve here: a machine may have two units.
         if points.len() >= 2 {
             let name = format!("{stream} {kernel}");
-            series.push(Series { name, kind: SeriesKind::Curve, points, cases: Vec::new() });
+            series.push(Series::new(name, SeriesKind::Curve, points));
         }
     }
     series.truncate(CURVES_MAX);
     if let Some(peak) = ceiling::memory_peak(record, Tier::Datasheet) {
         let units = f64::from(record.header.device.units.max(2));
-        series.push(Series {
-            name: format!("datasheet {peak}"),
-            kind: SeriesKind::Limit,
-            points: vec![(1.0, peak.0), (units, peak.0)],
-            cases: Vec::new(),
-        });
+        series.push(Series::new(
+            format!("datasheet {peak}"),
+            SeriesKind::Limit,
+            vec![(1.0, peak.0), (units, peak.0)],
+        ));
     }
     series.iter().any(|series| series.kind == SeriesKind::Curve).then(|| Chart {
         name: "scaling".into(),
@@ -194,8 +189,8 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
         caption: "How many cores it takes to fill memory: a curve that flattens has met the \
                   memory's limit, one that rises to the end has not."
             .into(),
-        x: Axis { title: "units".into(), quantity: Quantity::Count, scale: Scale::Linear },
-        y: Axis { title: "bandwidth".into(), quantity: Quantity::Bandwidth, scale: Scale::Linear },
+        x: Axis::linear("units", Quantity::Count),
+        y: Axis::linear("bandwidth", Quantity::Bandwidth),
         series,
         marks: Vec::new(),
     })
@@ -236,7 +231,7 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
             let start = (low, low * memory.rate.0);
             let points = vec![start, (corner(dtype), best.rate.0), (high, best.rate.0)];
             let name = format!("{dtype} {}", best.rate);
-            Series { name, kind: SeriesKind::Limit, points, cases: Vec::new() }
+            Series::new(name, SeriesKind::Limit, points)
         })
         .collect();
     series.extend(kinds.into_iter().map(|(name, mut points)| {
@@ -253,8 +248,8 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
              operands in a cache.",
             memory.rate
         ),
-        x: log("operations for each byte", Quantity::Intensity),
-        y: log("operations each second", Quantity::Throughput),
+        x: Axis::logarithmic("operations for each byte", Quantity::Intensity),
+        y: Axis::logarithmic("operations each second", Quantity::Throughput),
         series,
         marks: Vec::new(),
     })
@@ -337,8 +332,8 @@ fn collective_bandwidth(record: &Record) -> Option<Chart> {
             "{ranks} ranks. busbw = algbw x factor, as nccl-tests defines both, so that \
              collectives can be set beside each other; it is no wire speed."
         ),
-        x: log("message size", Quantity::Size),
-        y: log("bus bandwidth", Quantity::Bandwidth),
+        x: Axis::logarithmic("message size", Quantity::Size),
+        y: Axis::logarithmic("bus bandwidth", Quantity::Bandwidth),
         series: series.into_iter().take(COLLECTIVE_CURVES_MAX).collect(),
         marks: Vec::new(),
     })
@@ -365,8 +360,8 @@ fn collective_time(record: &Record) -> Option<Chart> {
         } else {
             "Flat at the left is the start-up cost, the slope at the right the bandwidth.".into()
         },
-        x: log("message size", Quantity::Size),
-        y: log("time", Quantity::Time),
+        x: Axis::logarithmic("message size", Quantity::Size),
+        y: Axis::logarithmic("time", Quantity::Time),
         series: series.into_iter().take(COLLECTIVE_CURVES_MAX).collect(),
         marks: Vec::new(),
     })

@@ -1,8 +1,8 @@
 //! The report of a comparison of two runs.
 
 use super::{
-    Axis, Block, Cell, Chart, Column, Document, Fact, FactLimit, PlottedCase, Quantity, Scale,
-    Series, SeriesKind, Table, Weight,
+    Axis, Block, Cell, Chart, Column, Document, Fact, PlottedCase, Quantity, Series, SeriesKind,
+    Table, Weight,
 };
 use fizeau_domain::verdict::Verdict;
 use fizeau_judge::compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction};
@@ -208,25 +208,15 @@ fn facts(comparison: &Comparison) -> Vec<Fact> {
         .into_iter()
         .map(|fate| (fate, comparison.count(fate)))
         .filter(|(_, count)| *count > 0)
-        .map(|(fate, count)| Fact {
-            key: fate.to_string().replace(' ', "_").to_lowercase(),
-            label: fate.to_string(),
-            value: Cell::Count(count as u64),
-            share: None,
-            of: String::new(),
-            limit: FactLimit::default(),
-            case: String::new(),
+        .map(|(fate, count)| {
+            let key = fate.to_string().replace(' ', "_").to_lowercase();
+            Fact::new(key, fate.to_string(), Cell::Count(count as u64))
         })
         .collect()
 }
 
 fn table(name: &str, title: &str, rows: &[&ComparedCase]) -> Option<Table> {
-    (!rows.is_empty()).then(|| Table {
-        name: name.into(),
-        title: title.into(),
-        columns: COLUMNS.to_vec(),
-        rows: rows.iter().map(|row| cells(row)).collect(),
-    })
+    Table::unless_empty(name, title, COLUMNS, rows.iter().map(|row| cells(row)))
 }
 
 fn relative(value: f64) -> Cell {
@@ -265,11 +255,8 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
         .collect();
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
     let last = ratios.len() as f64;
-    let limit = |name: String, ratio| Series {
-        name,
-        kind: SeriesKind::Limit,
-        points: vec![(1.0, ratio), (last.max(2.0), ratio)],
-        cases: Vec::new(),
+    let limit = |name: String, ratio| {
+        Series::new(name, SeriesKind::Limit, vec![(1.0, ratio), (last.max(2.0), ratio)])
     };
     let threshold = 1.0 + comparison.threshold;
     let percent = comparison.threshold * 100.0;
@@ -294,12 +281,8 @@ fn chart(comparison: &Comparison) -> Option<Chart> {
         name: "ratios".into(),
         title: "Ratio of times, from the fastest case to the slowest".into(),
         caption: "Each point is a case that both sides measured.".into(),
-        x: Axis { title: "cases".into(), quantity: Quantity::Count, scale: Scale::Linear },
-        y: Axis {
-            title: "time of B / time of A".into(),
-            quantity: Quantity::Ratio,
-            scale: Scale::Logarithmic,
-        },
+        x: Axis::linear("cases", Quantity::Count),
+        y: Axis::logarithmic("time of B / time of A", Quantity::Ratio),
         series,
         marks: Vec::new(),
     })

@@ -76,10 +76,6 @@ fn disturbed(record: &Record, found: &Discovery) -> Option<String> {
     ))
 }
 
-fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {
-    Column { key, title, weight }
-}
-
 fn cycles(cycles: Option<f64>) -> Cell {
     cycles.map_or(Cell::Absent, |cycles| Cell::Number(cycles, "cycles"))
 }
@@ -123,22 +119,18 @@ fn memory(record: &Record, found: &Discovery) -> Table {
         cycles(memory.cycles),
         rate(memory.read),
     ]);
-    Table {
-        name: "memory".into(),
-        title: "Caches by the knees of latency, and memory".into(),
-        columns: vec![
-            column("level", "level", Weight::Essential),
-            column("holds_bytes", "holds", Weight::Essential),
-            column("below_bytes", "but not", Weight::Useful),
-            column("by_bandwidth_bytes", "by bandwidth", Weight::Useful),
-            column("stated_bytes", "device states", Weight::Essential),
-            column("line_bytes", "line", Weight::Essential),
-            column("latency_seconds", "load takes", Weight::Essential),
-            column("latency_cycles", "in cycles", Weight::Useful),
-            column("read_bytes_per_second", "best read", Weight::Essential),
-        ],
-        rows,
-    }
+    let columns = vec![
+        Column::new("level", "level", Weight::Essential),
+        Column::new("holds_bytes", "holds", Weight::Essential),
+        Column::new("below_bytes", "but not", Weight::Useful),
+        Column::new("by_bandwidth_bytes", "by bandwidth", Weight::Useful),
+        Column::new("stated_bytes", "device states", Weight::Essential),
+        Column::new("line_bytes", "line", Weight::Essential),
+        Column::new("latency_seconds", "load takes", Weight::Essential),
+        Column::new("latency_cycles", "in cycles", Weight::Useful),
+        Column::new("read_bytes_per_second", "best read", Weight::Essential),
+    ];
+    Table::new("memory", "Caches by the knees of latency, and memory", columns, rows)
 }
 
 /// What one unit moves to and from its first cache.
@@ -155,17 +147,13 @@ fn per_clock(found: &Discovery) -> Option<Table> {
     let loads = found.load_per_clock.iter().map(|of| row("loads", of));
     let stores = found.store_per_clock.iter().map(|of| row("stores", of));
     let rows: Vec<_> = loads.chain(stores).collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "first_cache".into(),
-        title: "One unit and its first cache, each clock".into(),
-        columns: vec![
-            column("what", "what", Weight::Essential),
-            column("bytes_per_clock", "bytes", Weight::Essential),
-            column("instructions_per_clock", "instructions", Weight::Essential),
-            column("case", "case", Weight::Useful),
-        ],
-        rows,
-    })
+    let columns = vec![
+        Column::new("what", "what", Weight::Essential),
+        Column::new("bytes_per_clock", "bytes", Weight::Essential),
+        Column::new("instructions_per_clock", "instructions", Weight::Essential),
+        Column::new("case", "case", Weight::Useful),
+    ];
+    Table::unless_empty("first_cache", "One unit and its first cache, each clock", columns, rows)
 }
 
 fn arithmetic(found: &Discovery) -> Option<Table> {
@@ -182,18 +170,14 @@ fn arithmetic(found: &Discovery) -> Option<Table> {
             ]
         })
         .collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "arithmetic".into(),
-        title: "Arithmetic by element type, all units".into(),
-        columns: vec![
-            column("dtype", "type", Weight::Essential),
-            column("flops_per_second", "rate", Weight::Essential),
-            column("per_unit_and_clock", "of a unit in a clock", Weight::Essential),
-            column("per_byte", "operations per byte read", Weight::Essential),
-            column("kernel", "kernel", Weight::Essential),
-        ],
-        rows,
-    })
+    let columns = vec![
+        Column::new("dtype", "type", Weight::Essential),
+        Column::new("flops_per_second", "rate", Weight::Essential),
+        Column::new("per_unit_and_clock", "of a unit in a clock", Weight::Essential),
+        Column::new("per_byte", "operations per byte read", Weight::Essential),
+        Column::new("kernel", "kernel", Weight::Essential),
+    ];
+    Table::unless_empty("arithmetic", "Arithmetic by element type, all units", columns, rows)
 }
 
 fn instructions(found: &Discovery) -> Option<Table> {
@@ -210,18 +194,15 @@ fn instructions(found: &Discovery) -> Option<Table> {
             ]
         })
         .collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "instructions".into(),
-        title: "Latency of an instruction that waits for the one before".into(),
-        columns: vec![
-            column("instruction", "instruction", Weight::Essential),
-            column("dtype", "type", Weight::Essential),
-            column("kernel", "kernel", Weight::Essential),
-            column("latency_seconds", "takes", Weight::Essential),
-            column("latency_cycles", "in cycles", Weight::Essential),
-        ],
-        rows,
-    })
+    let title = "Latency of an instruction that waits for the one before";
+    let columns = vec![
+        Column::new("instruction", "instruction", Weight::Essential),
+        Column::new("dtype", "type", Weight::Essential),
+        Column::new("kernel", "kernel", Weight::Essential),
+        Column::new("latency_seconds", "takes", Weight::Essential),
+        Column::new("latency_cycles", "in cycles", Weight::Essential),
+    ];
+    Table::unless_empty("instructions", title, columns, rows)
 }
 
 fn others(found: &Discovery) -> Option<Table> {
@@ -230,16 +211,12 @@ fn others(found: &Discovery) -> Option<Table> {
         .iter()
         .map(|one| vec![Cell::Code(one.case.clone()), Cell::Time(one.time), rate(one.rate)])
         .collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "others".into(),
-        title: "Launches, copies and other access".into(),
-        columns: vec![
-            column("case", "case", Weight::Essential),
-            column("median_seconds", "takes", Weight::Essential),
-            column("bytes_per_second", "rate", Weight::Essential),
-        ],
-        rows,
-    })
+    let columns = vec![
+        Column::new("case", "case", Weight::Essential),
+        Column::new("median_seconds", "takes", Weight::Essential),
+        Column::new("bytes_per_second", "rate", Weight::Essential),
+    ];
+    Table::unless_empty("others", "Launches, copies and other access", columns, rows)
 }
 
 fn figure(figure: Figure) -> Cell {
@@ -296,12 +273,12 @@ fn standing(compared: &[Compared], part: Option<&str>) -> Vec<Block> {
         name: "standing".into(),
         title: of,
         columns: vec![
-            column("what", "what", Weight::Essential),
-            column("stated_by", "stated by", Weight::Useful),
-            column("stated", "stated", Weight::Essential),
-            column("found", "found", Weight::Essential),
-            column("found_share", "share", Weight::Useful),
-            column("standing", "standing", Weight::Essential),
+            Column::new("what", "what", Weight::Essential),
+            Column::new("stated_by", "stated by", Weight::Useful),
+            Column::new("stated", "stated", Weight::Essential),
+            Column::new("found", "found", Weight::Essential),
+            Column::new("found_share", "share", Weight::Useful),
+            Column::new("standing", "standing", Weight::Essential),
         ],
         rows: sorted.iter().map(row).collect(),
     };

@@ -75,17 +75,13 @@ fn table(explained: &Explained<'_>) -> Table {
         explained.limits.iter().map(|light| row(tier_name(light.tier).to_owned(), light)).collect();
     rows.extend(explained.floor.iter().map(|light| row("believed at most".into(), light)));
     let column = |key, title| Column { key, title, weight: Weight::Essential };
-    Table {
-        name: "limits".into(),
-        title: "Limits: the least time of one iteration".into(),
-        columns: vec![
-            column("limit", "limit of"),
-            column("seconds", "time"),
-            column("bound", "bound by"),
-            column("rate", "rate"),
-        ],
-        rows,
-    }
+    let columns = vec![
+        column("limit", "limit of"),
+        column("seconds", "time"),
+        column("bound", "bound by"),
+        column("rate", "rate"),
+    ];
+    Table::new("limits", "Limits: the least time of one iteration", columns, rows)
 }
 
 /// The rate at a limit: arithmetic where there is some, else bytes.

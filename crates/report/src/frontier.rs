@@ -1,7 +1,7 @@
 //! The report of a power frontier: speed beside energy at each limit.
 
 use super::{
-    Axis, Block, Cell, Chart, Column, Document, Quantity, Scale, Series, SeriesKind, Table, Weight,
+    Axis, Block, Cell, Chart, Column, Document, Quantity, Series, SeriesKind, Table, Weight,
     case_table::rate, chart::measurements, line::Finished,
 };
 use fizeau_domain::{
@@ -189,12 +189,7 @@ fn chart(points: &[Point<'_>]) -> Option<Chart> {
             .filter_map(|point| Some((point.energy?, point.speed)))
             .collect();
         curve.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (curve.len() > 1).then(|| Series {
-            name: case.to_string(),
-            kind: SeriesKind::Curve,
-            points: curve,
-            cases: Vec::new(),
-        })
+        (curve.len() > 1).then(|| Series::new(case.to_string(), SeriesKind::Curve, curve))
     };
     let series: Vec<Series> = cases(points).into_iter().filter_map(series).collect();
     (!series.is_empty()).then(|| Chart {
@@ -204,12 +199,8 @@ fn chart(points: &[Point<'_>]) -> Option<Chart> {
             "Each point is one setting of the device, relative to the first one: up is faster, \
                   left takes less energy for the same work."
                 .into(),
-        x: Axis {
-            title: "energy of the same work".into(),
-            quantity: Quantity::Ratio,
-            scale: Scale::Linear,
-        },
-        y: Axis { title: "speed".into(), quantity: Quantity::Ratio, scale: Scale::Linear },
+        x: Axis::linear("energy of the same work", Quantity::Ratio),
+        y: Axis::linear("speed", Quantity::Ratio),
         series,
         marks: Vec::new(),
     })
@@ -240,12 +231,7 @@ fn table(points: &[Point<'_>]) -> Option<Table> {
             held.map_or(Cell::Absent, Cell::Text),
         ]
     };
-    (!points.is_empty()).then(|| Table {
-        name: "frontier".into(),
-        title: "Every case at every setting".into(),
-        columns: COLUMNS.to_vec(),
-        rows: points.iter().map(row).collect(),
-    })
+    Table::unless_empty("frontier", "Every case at every setting", COLUMNS, points.iter().map(row))
 }
 
 #[cfg(test)]

@@ -190,13 +190,8 @@ fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
         })
         .max_by_key(|(size, ..)| *size)?;
     Some(Fact {
-        key: "memory_latency".into(),
-        label: "Memory latency".into(),
-        value: Cell::Time(time),
-        share: None,
-        of: String::new(),
-        limit: FactLimit::default(),
         case: case.to_string(),
+        ..Fact::new("memory_latency", "Memory latency", Cell::Time(time))
     })
 }
 
@@ -513,15 +508,11 @@ fn launch_fact(record: &Record) -> Option<Fact> {
         others.iter().filter_map(|(way, words)| Some(format!("{words} {} each", of(*way)?.0)));
     let others: Vec<String> = others.collect();
     Some(Fact {
-        key: "launch_latency".into(),
-        label: "Launch latency".into(),
-        value: Cell::Time(time),
-        share: None,
         of: format!("from launch to completion; {}", others.join(", "))
             .trim_end_matches("; ")
             .to_owned(),
-        limit: FactLimit::default(),
         case: measurement.case.to_string(),
+        ..Fact::new("launch_latency", "Launch latency", Cell::Time(time))
     })
 }
 
@@ -542,16 +533,12 @@ fn power_fact(record: &Record) -> Option<Fact> {
     let limit = record.header.environment.settings.as_ref().and_then(|set| set.power_limit);
     let limit = limit.filter(|limit| limit.0 > 0.0);
     Some(Fact {
-        key: "power".into(),
-        label: "Highest power".into(),
-        value: Cell::Text(power.to_string()),
-        share: None,
         of: match limit {
             Some(limit) => format!("limit {limit}"),
             None => "limit unknown".into(),
         },
-        limit: FactLimit::default(),
         case: measurement.case.to_string(),
+        ..Fact::new("power", "Highest power", Cell::Text(power.to_string()))
     })
 }
 
@@ -564,16 +551,13 @@ fn throttling_fact(record: &Record) -> Option<Fact> {
     by.sort_unstable();
     by.dedup();
     let example = held.first().map(|(one, _)| one.case.to_string()).unwrap_or_default();
+    let value = match held.is_empty() {
+        true => Cell::Text("never".into()),
+        false => Cell::Text(format!("in {} of {all} cases", held.len())),
+    };
     (all > 0).then(|| Fact {
-        key: "throttling".into(),
-        label: "Clock held down".into(),
-        value: match held.is_empty() {
-            true => Cell::Text("never".into()),
-            false => Cell::Text(format!("in {} of {all} cases", held.len())),
-        },
-        share: None,
         of: if by.is_empty() { String::new() } else { format!("by {}", by.join(", ")) },
-        limit: FactLimit::default(),
         case: example,
+        ..Fact::new("throttling", "Clock held down", value)
     })
 }

@@ -41,12 +41,8 @@ pub fn table(record: &Record) -> Option<Table> {
         ])
     };
     let rows: Vec<_> = record.outcomes.iter().filter_map(row).collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "silent_corruption".into(),
-        title: "What was compared bit by bit, and what differed".into(),
-        columns: COLUMNS.to_vec(),
-        rows,
-    })
+    let title = "What was compared bit by bit, and what differed";
+    Table::unless_empty("silent_corruption", title, COLUMNS, rows)
 }
 
 /// A sentence for each kind of thing that was compared and never differed.

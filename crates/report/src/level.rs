@@ -42,11 +42,11 @@ pub fn table(record: &Record) -> Option<Table> {
             _ => format!("Levels of memory, {units} units"),
         },
         columns: vec![
-            column("level", "level", Weight::Essential),
-            column("size_bytes", "size of one", Weight::Essential),
-            column("latency_seconds", "latency", Weight::Essential),
-            column("read_bytes_per_second", "best read", Weight::Essential),
-            column("triad_bytes_per_second", "best triad", Weight::Useful),
+            Column::new("level", "level", Weight::Essential),
+            Column::new("size_bytes", "size of one", Weight::Essential),
+            Column::new("latency_seconds", "latency", Weight::Essential),
+            Column::new("read_bytes_per_second", "best read", Weight::Essential),
+            Column::new("triad_bytes_per_second", "best triad", Weight::Useful),
         ],
         rows,
     })
@@ -61,10 +61,6 @@ fn swept_by(record: &Record) -> u32 {
         }
     }
     swept.into_iter().max_by_key(|(_, sets)| sets.len()).map_or(1, |(units, _)| units)
-}
-
-fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {
-    Column { key, title, weight }
 }
 
 /// The middle of each level, away from the slopes between two: from 1.5 times the one before to

@@ -390,7 +390,62 @@ impl Heat {
     }
 }
 
+impl Fact {
+    /// A fact of no share and of no case.
+    pub fn new(key: impl Into<String>, label: impl Into<String>, value: Cell) -> Fact {
+        let (share, of, limit, case) = (None, String::new(), FactLimit::default(), String::new());
+        Fact { key: key.into(), label: label.into(), value, share, of, limit, case }
+    }
+}
+
+impl Column {
+    /// A column.
+    const fn new(key: &'static str, title: &'static str, weight: Weight) -> Column {
+        Column { key, title, weight }
+    }
+}
+
+impl Axis {
+    /// An axis whose numbers are spread evenly, from zero.
+    pub fn linear(title: impl Into<String>, quantity: Quantity) -> Axis {
+        Axis { title: title.into(), quantity, scale: Scale::Linear }
+    }
+
+    /// An axis whose numbers are spread by ratio.
+    pub fn logarithmic(title: impl Into<String>, quantity: Quantity) -> Axis {
+        Axis { title: title.into(), quantity, scale: Scale::Logarithmic }
+    }
+}
+
+impl Series {
+    /// A series whose points are no single cases'.
+    pub fn new(name: impl Into<String>, kind: SeriesKind, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), kind, points, cases: Vec::new() }
+    }
+}
+
 impl Table {
+    /// A table of rows as wide as `columns` each.
+    pub fn new(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        columns: impl Into<Vec<Column>>,
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+    ) -> Table {
+        let (columns, rows) = (columns.into(), rows.into_iter().collect());
+        Table { name: name.into(), title: title.into(), columns, rows }
+    }
+
+    /// The same; none without rows.
+    pub fn unless_empty(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        columns: impl Into<Vec<Column>>,
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+    ) -> Option<Table> {
+        Some(Table::new(name, title, columns, rows)).filter(|table| !table.rows.is_empty())
+    }
+
     /// The columns that people see.
     pub fn shown(&self) -> Vec<usize> {
         let columns = self.columns.iter().enumerate();

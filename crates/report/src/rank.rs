@@ -152,17 +152,15 @@ pub fn all_alike(record: &Record) -> Option<String> {
     })
 }
 
-fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {
-    Column { key, title, weight }
-}
-
 /// One line for each rank: its rate in each operation.
 pub fn summary(record: &Record) -> Option<Table> {
     let cases = cases(record);
     let all = rates(&cases);
-    let mut columns =
-        vec![column("rank", "rank", Weight::Essential), column("device", "device", Weight::Useful)];
-    columns.extend(all.iter().map(|of| column(of.operation, of.operation, Weight::Essential)));
+    let mut columns = vec![
+        Column::new("rank", "rank", Weight::Essential),
+        Column::new("device", "device", Weight::Useful),
+    ];
+    columns.extend(all.iter().map(|of| Column::new(of.operation, of.operation, Weight::Essential)));
     let row = |rank: usize| {
         let place = place(record, rank).map_or(Cell::Absent, |place| Cell::Code(place.into()));
         let rates = all.iter().map(|rates| cell(rates.by_rank.get(rank).copied().flatten()));
@@ -192,19 +190,15 @@ pub fn table(record: &Record) -> Option<Table> {
         ]
     };
     let rows: Vec<_> = cases(record).iter().map(row).collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "ranks".into(),
-        title: "Rank skew".into(),
-        columns: vec![
-            column("case", "case", Weight::Essential),
-            column("slowest_rank", "slowest rank", Weight::Essential),
-            column("slowest_of_median", "of median", Weight::Essential),
-            column("fastest_rank_seconds", "fastest", Weight::Useful),
-            column("slowest_rank_seconds", "slowest", Weight::Useful),
-            column("skew", "apart", Weight::Useful),
-        ],
-        rows,
-    })
+    let columns = vec![
+        Column::new("case", "case", Weight::Essential),
+        Column::new("slowest_rank", "slowest rank", Weight::Essential),
+        Column::new("slowest_of_median", "of median", Weight::Essential),
+        Column::new("fastest_rank_seconds", "fastest", Weight::Useful),
+        Column::new("slowest_rank_seconds", "slowest", Weight::Useful),
+        Column::new("skew", "apart", Weight::Useful),
+    ];
+    Table::unless_empty("ranks", "Rank skew", columns, rows)
 }
 
 /// One line for each case and rank, for machines: people have the heat map.
@@ -223,17 +217,13 @@ pub fn times(record: &Record) -> Option<Table> {
         ranks.map(row).collect::<Vec<_>>()
     };
     let rows: Vec<_> = cases(record).iter().flat_map(of_case).collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "rank_times".into(),
-        title: "Each case on each rank".into(),
-        columns: vec![
-            column("case", "case", Weight::Machine),
-            column("rank", "rank", Weight::Machine),
-            column("rank_seconds", "median", Weight::Machine),
-            column("of_median", "of median", Weight::Machine),
-        ],
-        rows,
-    })
+    let columns = vec![
+        Column::new("case", "case", Weight::Machine),
+        Column::new("rank", "rank", Weight::Machine),
+        Column::new("rank_seconds", "median", Weight::Machine),
+        Column::new("of_median", "of median", Weight::Machine),
+    ];
+    Table::unless_empty("rank_times", "Each case on each rank", columns, rows)
 }
 
 /// Each rank's rate in each case.

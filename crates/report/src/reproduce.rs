@@ -21,15 +21,13 @@ pub fn table(record: &Record) -> Table {
     rows.extend(host(environment));
     rows.extend(libraries(record).into_iter().map(|library| ("library", text(library))));
     rows.extend(images(record).into_iter().map(|images| ("kernel images", text(images))));
-    Table {
-        name: "reproduce".into(),
-        title: "Program, settings and code".into(),
-        columns: vec![
-            Column { key: "what", title: "what", weight: Weight::Essential },
-            Column { key: "value", title: "is", weight: Weight::Essential },
-        ],
-        rows: rows.into_iter().map(|(what, value)| vec![text(what), value]).collect(),
-    }
+    let title = "Program, settings and code";
+    let columns = vec![
+        Column { key: "what", title: "what", weight: Weight::Essential },
+        Column { key: "value", title: "is", weight: Weight::Essential },
+    ];
+    let rows = rows.into_iter().map(|(what, value)| vec![text(what), value]);
+    Table::new("reproduce", title, columns, rows)
 }
 
 fn text(words: impl Into<String>) -> Cell {

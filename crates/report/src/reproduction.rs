@@ -1,8 +1,7 @@
 //! The report of a claim that was run: one page that the other side can check and run again.
 
 use super::{
-    Block, Cell, Column, Document, Fact, FactLimit, Listing, Table, Weight,
-    reproduce as program_and_settings,
+    Block, Cell, Column, Document, Fact, Listing, Table, Weight, reproduce as program_and_settings,
 };
 use fizeau_projection::claim::{Claim, Reproduction, Statement};
 use fizeau_record::Record;
@@ -135,13 +134,10 @@ fn facts(of: &Bundled<'_>) -> Vec<Fact> {
     let logarithms: f64 = found.figures.iter().map(|figure| figure.ln()).sum();
     let mean = (logarithms / found.figures.len().max(1) as f64).exp();
     let fact = |key: &str, label: &str, value, share, of: String, case: &str| Fact {
-        key: key.into(),
-        label: label.into(),
-        value,
         share,
         of,
-        limit: FactLimit::default(),
         case: case.into(),
+        ..Fact::new(key, label, value)
     };
     let source = claim.source.clone().unwrap_or_default();
     vec![
@@ -155,12 +151,7 @@ fn conditions(found: &Reproduction) -> Table {
         let text = |text: &str| Cell::Text(text.into());
         vec![text(one.name), text(&one.stated), text(&one.here), text(&one.met.to_string())]
     };
-    Table {
-        name: "conditions".into(),
-        title: "Stated and met".into(),
-        columns: CONDITIONS.to_vec(),
-        rows: found.conditions.iter().map(row).collect(),
-    }
+    Table::new("conditions", "Stated and met", CONDITIONS, found.conditions.iter().map(row))
 }
 
 fn method(of: &Bundled<'_>) -> String {
@@ -181,19 +172,14 @@ fn rounds(claim: &Claim, found: &Reproduction) -> Table {
     let row = |(at, measured): (usize, &f64)| {
         vec![Cell::Count(at as u64 + 1), figure(claim, *measured), Cell::Share(measured / claimed)]
     };
-    Table {
-        name: "rounds".into(),
-        title: "Each process".into(),
-        columns: ROUNDS.to_vec(),
-        rows: found.figures.iter().enumerate().map(row).collect(),
-    }
+    Table::new("rounds", "Each process", ROUNDS, found.figures.iter().enumerate().map(row))
 }
 
 fn files(of: &Bundled<'_>) -> Table {
     let row = |file: &str, hash: &str| vec![Cell::Code(file.into()), Cell::Code(hash.into())];
     let mut rows: Vec<Vec<Cell>> = of.files.iter().map(|(file, hash)| row(file, hash)).collect();
     rows.push(row("the program that measured", of.program));
-    Table { name: "files".into(), title: "Files and hashes".into(), columns: FILES.to_vec(), rows }
+    Table::new("files", "Files and hashes", FILES, rows)
 }
 
 /// The claims that there are, each with whether it can be run here.
@@ -209,12 +195,7 @@ pub fn listed(claims: &[(Claim, Result<(), String>)], device: &str) -> Document 
         ]
     };
     let run = claims.iter().filter(|(_, runs)| runs.is_ok()).count();
-    let table = Table {
-        name: "claims".into(),
-        title: "Published claims".into(),
-        columns: LISTED.to_vec(),
-        rows: claims.iter().map(row).collect(),
-    };
+    let table = Table::new("claims", "Published claims", LISTED, claims.iter().map(row));
     Document {
         title: format!("{} claims, {run} of which run here ({device})", claims.len()),
         subtitle:

@@ -105,21 +105,17 @@ fn fits(record: &Record) -> Option<Table> {
             Some(vec![name, Cell::Text(model.into()), startup, rate, half, error])
         })
         .collect();
-    let column = |key, title, weight| Column { key, title, weight };
-    (!rows.is_empty()).then(|| Table {
-        name: "startup_fits".into(),
-        title: format!(
-            "Start-up model t = a + S / b, where it is within {:.0} % of every time",
-            FIT_ERROR_MAX * 100.0
-        ),
-        columns: vec![
-            column("collective", "collective", Weight::Essential),
-            column("model", "model", Weight::Essential),
-            column("startup_seconds", "start-up a", Weight::Essential),
-            column("algbw_limit_bytes_per_second", "algbw b", Weight::Essential),
-            column("half_performance_bytes", "half-bandwidth size", Weight::Essential),
-            column("error_max", "worst fit error", Weight::Useful),
-        ],
-        rows,
-    })
+    let title = format!(
+        "Start-up model t = a + S / b, where it is within {:.0} % of every time",
+        FIT_ERROR_MAX * 100.0
+    );
+    let columns = vec![
+        Column::new("collective", "collective", Weight::Essential),
+        Column::new("model", "model", Weight::Essential),
+        Column::new("startup_seconds", "start-up a", Weight::Essential),
+        Column::new("algbw_limit_bytes_per_second", "algbw b", Weight::Essential),
+        Column::new("half_performance_bytes", "half-bandwidth size", Weight::Essential),
+        Column::new("error_max", "worst fit error", Weight::Useful),
+    ];
+    Table::unless_empty("startup_fits", title, columns, rows)
 }

@@ -52,15 +52,12 @@ fn table(tried: &[&Tried]) -> Table {
         }
     };
     let column = |key, title| Column { key, title, weight: Weight::Essential };
-    Table {
-        name: "shapes".into(),
-        title: "Every shape that was tried, by its fastest kernel".into(),
-        columns: vec![
-            column("shape", "m x n x k"),
-            column("kernel", "kernel"),
-            column("flops_per_second", "rate"),
-            column("share_of_best", "of the best"),
-        ],
-        rows: tried.iter().map(row).collect(),
-    }
+    let title = "Every shape that was tried, by its fastest kernel";
+    let columns = vec![
+        column("shape", "m x n x k"),
+        column("kernel", "kernel"),
+        column("flops_per_second", "rate"),
+        column("share_of_best", "of the best"),
+    ];
+    Table::new("shapes", title, columns, tried.iter().map(row))
 }

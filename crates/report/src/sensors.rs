@@ -1,7 +1,7 @@
 //! What a device's sensors saw, operation by operation: whether its clock was held down, and
 //! whether memory or links made errors meanwhile.
 
-use super::{Axis, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight};
+use super::{Axis, Cell, Chart, Column, Quantity, Series, SeriesKind, Table, Weight};
 use fizeau_domain::{
     outcome::{Measurement, Outcome, Telemetry},
     stats::quantile,
@@ -35,12 +35,7 @@ pub fn table(record: &Record) -> Option<Table> {
         }
     }
     let rows: Vec<_> = operations.into_iter().map(|(name, seen)| row(name, &seen)).collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "sensors".into(),
-        title: "What the sensors saw while cases ran".into(),
-        columns: COLUMNS.to_vec(),
-        rows,
-    })
+    Table::unless_empty("sensors", "What the sensors saw while cases ran", COLUMNS, rows)
 }
 
 /// Fewer points are no course of time.
@@ -91,12 +86,8 @@ pub fn charts(record: &Record) -> Vec<Chart> {
             name: format!("sensors_{name}"),
             title: title.into(),
             caption: "A point for each case, when it began.".into(),
-            x: Axis {
-                title: "since the first case".into(),
-                quantity: Quantity::Time,
-                scale: Scale::Linear,
-            },
-            y: Axis { title: what.into(), quantity, scale: Scale::Linear },
+            x: Axis::linear("since the first case", Quantity::Time),
+            y: Axis::linear(what, quantity),
             series,
             marks: Vec::new(),
         })

@@ -312,10 +312,6 @@ fn relative(runs: &[GpuRun], standings: &Standings<'_>) -> Option<HeatMap> {
     })
 }
 
-fn column(key: &'static str, title: &'static str, weight: Weight) -> Column {
-    Column { key, title, weight }
-}
-
 /// One line for each case and GPU, for machines: people have the map.
 fn times(runs: &[GpuRun], kinds: &[Option<usize>], by_case: &ByCase) -> Option<Table> {
     let mut rows = Vec::new();
@@ -332,17 +328,13 @@ fn times(runs: &[GpuRun], kinds: &[Option<usize>], by_case: &ByCase) -> Option<T
             ]);
         }
     }
-    (!rows.is_empty()).then(|| Table {
-        name: "gpu_times".into(),
-        title: "Each case on each GPU".into(),
-        columns: vec![
-            column("case", "case", Weight::Machine),
-            column("gpu", "GPU", Weight::Machine),
-            column("median_seconds", "median", Weight::Machine),
-            column("of_others", "of the others", Weight::Machine),
-        ],
-        rows,
-    })
+    let columns = vec![
+        Column::new("case", "case", Weight::Machine),
+        Column::new("gpu", "GPU", Weight::Machine),
+        Column::new("median_seconds", "median", Weight::Machine),
+        Column::new("of_others", "of the others", Weight::Machine),
+    ];
+    Table::unless_empty("gpu_times", "Each case on each GPU", columns, rows)
 }
 
 /// Every case without a result, with its GPU; what was skipped on all GPUs is no news of one.
@@ -362,7 +354,7 @@ fn unmeasured(runs: &[GpuRun]) -> Option<Table> {
             .collect()
     };
     first.rows = with_gpu(name, first.rows);
-    first.columns.insert(1, column("gpu", "GPU", Weight::Essential));
+    first.columns.insert(1, Column::new("gpu", "GPU", Weight::Essential));
     for (name, table) in tables {
         first.rows.extend(with_gpu(name, table.rows));
     }
@@ -383,18 +375,14 @@ fn records(runs: &[GpuRun]) -> Table {
             of(|record| record.header.command.join(" ")),
         ]
     };
-    Table {
-        name: "records".into(),
-        title: "Records".into(),
-        columns: vec![
-            column("gpu", "GPU", Weight::Essential),
-            column("board", "board", Weight::Useful),
-            column("device", "device", Weight::Useful),
-            column("run", "run", Weight::Essential),
-            column("command", "command", Weight::Useful),
-        ],
-        rows: runs.iter().map(row).collect(),
-    }
+    let columns = vec![
+        Column::new("gpu", "GPU", Weight::Essential),
+        Column::new("board", "board", Weight::Useful),
+        Column::new("device", "device", Weight::Useful),
+        Column::new("run", "run", Weight::Essential),
+        Column::new("command", "command", Weight::Useful),
+    ];
+    Table::new("records", "Records", columns, runs.iter().map(row))
 }
 
 /// Which GPUs are slow, which left no result, and how that was told.

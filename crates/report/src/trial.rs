@@ -1,6 +1,6 @@
 //! The report of two settings in fresh pairs.
 
-use super::{Block, Cell, Column, Document, Fact, FactLimit, Table, Weight};
+use super::{Block, Cell, Column, Document, Fact, Table, Weight};
 use fizeau_domain::text::counted;
 use fizeau_judge::ab::{Fate, JudgedCase, Trial};
 
@@ -66,14 +66,9 @@ fn reason(row: &JudgedCase) -> String {
 }
 
 fn facts(trial: &Trial) -> Vec<Fact> {
-    let fact = |fate: Fate| Fact {
-        key: fate.name().replace(' ', "_"),
-        label: fate.name().into(),
-        value: Cell::Count(trial.count(fate) as u64),
-        share: None,
-        of: String::new(),
-        limit: FactLimit::default(),
-        case: String::new(),
+    let fact = |fate: Fate| {
+        let count = Cell::Count(trial.count(fate) as u64);
+        Fact::new(fate.name().replace(' ', "_"), fate.name(), count)
     };
     Fate::ALL.into_iter().map(fact).collect()
 }
@@ -95,10 +90,5 @@ fn table(rows: &[&JudgedCase]) -> Option<Table> {
             row.note.clone().map_or(Cell::Absent, Cell::Text),
         ]
     };
-    (!rows.is_empty()).then(|| Table {
-        name: "cases".into(),
-        title: "Every case".into(),
-        columns: COLUMNS.to_vec(),
-        rows: rows.iter().map(cells).collect(),
-    })
+    Table::unless_empty("cases", "Every case", COLUMNS, rows.iter().map(cells))
 }

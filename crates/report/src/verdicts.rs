@@ -91,10 +91,5 @@ fn table(judged: &[(Claim, Verdict)]) -> Table {
             text(&claim.source),
         ]
     };
-    Table {
-        name: "claims".into(),
-        title: "Claims".into(),
-        columns: COLUMNS.to_vec(),
-        rows: judged.iter().map(row).collect(),
-    }
+    Table::new("claims", "Claims", COLUMNS, judged.iter().map(row))
 }

@@ -74,22 +74,18 @@ pub fn table(record: &Record) -> Option<Table> {
         ]
     };
     let rows: Vec<_> = longest(record).into_iter().map(row).collect();
-    let column = |key, title, weight| Column { key, title, weight };
-    (!rows.is_empty()).then(|| Table {
-        name: "wire".into(),
-        title: "On the wire of one rank, by the algorithm that may have been chosen".into(),
-        columns: vec![
-            column("collective", "collective", Weight::Essential),
-            column("message_bytes", "message", Weight::Essential),
-            column("algbw_bytes_per_second", "algbw", Weight::Useful),
-            column("busbw_bytes_per_second", "busbw", Weight::Essential),
-            column("ring_bytes_per_second", "ring", Weight::Essential),
-            column("tree_bytes_per_second", "tree", Weight::Useful),
-            column("switch_bytes_per_second", "in-switch", Weight::Essential),
-            column("direct_bytes_per_second", "direct", Weight::Essential),
-            column("interface_bytes_per_second", "each NIC", Weight::Essential),
-            column("interface_share", "of NICs", Weight::Essential),
-        ],
-        rows,
-    })
+    let title = "On the wire of one rank, by the algorithm that may have been chosen";
+    let columns = vec![
+        Column::new("collective", "collective", Weight::Essential),
+        Column::new("message_bytes", "message", Weight::Essential),
+        Column::new("algbw_bytes_per_second", "algbw", Weight::Useful),
+        Column::new("busbw_bytes_per_second", "busbw", Weight::Essential),
+        Column::new("ring_bytes_per_second", "ring", Weight::Essential),
+        Column::new("tree_bytes_per_second", "tree", Weight::Useful),
+        Column::new("switch_bytes_per_second", "in-switch", Weight::Essential),
+        Column::new("direct_bytes_per_second", "direct", Weight::Essential),
+        Column::new("interface_bytes_per_second", "each NIC", Weight::Essential),
+        Column::new("interface_share", "of NICs", Weight::Essential),
+    ];
+    Table::unless_empty("wire", title, columns, rows)
 }

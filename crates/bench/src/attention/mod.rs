@@ -39,7 +39,7 @@ mod planted;
 mod reference;
 pub mod schedule;
 
-use super::{Rank, Unready, Workload, element::E4m3, filled};
+use super::{Prepared, Rank, Unready, Workload, element::E4m3, filled};
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Mask, Point},
@@ -76,11 +76,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 }
 
 /// Makes a case ready.
-pub fn prepare<'r>(
-    point: &AttentionPoint,
-    kernel: &KernelName,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn prepare<'r>(point: &AttentionPoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     refuse_impossible(point)?;
     match (point.dtype, point.queries_dtype()) {
         (Dtype::F32, _) => Ok(Box::new(made::<f32, f32, f32>(point, kernel, rank)?)),

@@ -254,20 +254,7 @@ mod tests {
     use half::{bf16, f16};
 
     fn point(dtype: Dtype, keys: u32) -> AttentionPoint {
-        AttentionPoint {
-            attention: AttentionKind::Decode,
-            dtype,
-            batch: 2,
-            heads: 4,
-            kv_heads: 2,
-            queries: 1,
-            keys,
-            dim_qk: 40,
-            dim_v: 32,
-            mask: Mask::Full,
-            lengths: Lengths::Equal,
-            page: None,
-        }
+        AttentionPoint::new(AttentionKind::Decode, dtype, [2, 4, 2, 1, keys, 40, 32], Mask::Full)
     }
 
     fn made(point: &AttentionPoint) -> (Planted, Places) {

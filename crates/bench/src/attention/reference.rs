@@ -223,22 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn point(attention: AttentionKind, dtype: Dtype) -> AttentionPoint {
-        let (heads, kv_heads, mask) = (4, 2, Mask::Causal);
-        let [batch, queries, keys, dim_qk, dim_v] = [2, 5, 70, 24, 16];
-        AttentionPoint {
-            attention,
-            dtype,
-            batch,
-            heads,
-            kv_heads,
-            queries,
-            keys,
-            dim_qk,
-            dim_v,
-            mask,
-            lengths: Lengths::Equal,
-            page: None,
-        }
+        AttentionPoint::new(attention, dtype, [2, 4, 2, 5, 70, 24, 16], Mask::Causal)
     }
 
     /// A reference and the right output for it.
@@ -275,18 +260,8 @@ mod tests {
     /// One query, two keys, by hand: weights 3/4 and 1/4.
     #[test]
     fn the_definition_is_the_definition() {
-        let [batch, heads, kv_heads, queries, keys, dim_qk, dim_v] = [1, 1, 1, 1, 2, 1, 2];
-        let point = AttentionPoint {
-            batch,
-            heads,
-            kv_heads,
-            queries,
-            keys,
-            dim_qk,
-            dim_v,
-            mask: Mask::Full,
-            ..point(AttentionKind::Decode, Dtype::F32)
-        };
+        let (kind, dtype) = (AttentionKind::Decode, Dtype::F32);
+        let point = AttentionPoint::new(kind, dtype, [1, 1, 1, 1, 2, 1, 2], Mask::Full);
         let k = Operand::given(vec![3f32.ln(), 0.0]);
         let v = Some(Operand::given(vec![4.0, 0.0, 8.0, -4.0]));
         let q = Operand::given(vec![1f32]);

@@ -20,7 +20,7 @@ mod check;
 pub(super) mod element;
 
 use super::element::E4m3;
-use super::{Rank, Unready, Workload, together};
+use super::{Prepared, Rank, Unready, Workload, together};
 use check::{Checker, Pattern};
 use element::{Element, Terms, sent};
 use fizeau_comm::{Graph, RankBuffers};
@@ -102,11 +102,7 @@ fn sizes(axes: &CollectiveAxes, collective: Collective, dtype: Dtype, ranks: u32
 }
 
 /// Makes a case ready.
-pub fn prepare<'r>(
-    point: &CollectivePoint,
-    kernel: &KernelName,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn prepare<'r>(point: &CollectivePoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     let refuse = |why: String| Err(Unready::Unsupported(why));
     let CollectivePoint { collective, place, ranks, .. } = *point;
     if !rank.peers.kernels().contains(kernel) {
@@ -132,10 +128,7 @@ pub fn prepare<'r>(
     }
 }
 
-fn made<'r, E: Element + 'r>(
-    point: &CollectivePoint,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+fn made<'r, E: Element + 'r>(point: &CollectivePoint, rank: Rank<'r>) -> Prepared<'r> {
     let mut exchange = together::settled(CollectiveWorkload::<E>::new(point, rank), rank)?;
     if point.graph > 0 {
         let captured = exchange.capture();

@@ -6,7 +6,7 @@
 
 use super::{
     super::{
-        Rank, Unready, Workload, collected,
+        Prepared, Rank, Unready, Workload, collected,
         element::{E4m3, Element, Tf32},
         filled,
     },
@@ -42,11 +42,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 }
 
 /// Makes a case ready.
-pub fn prepare<'r>(
-    point: &GroupedPoint,
-    kernel: &KernelName,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn prepare<'r>(point: &GroupedPoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     Ok(match point.dtype {
         Dtype::F64 => Box::new(Grouped::<f64>::new(point, kernel, rank)?),
         Dtype::F32 => Box::new(Grouped::<f32>::new(point, kernel, rank)?),

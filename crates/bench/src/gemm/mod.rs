@@ -14,7 +14,7 @@ use self::{
     sums::{Sums, Where},
 };
 use super::{
-    Rank, Unready, Workload, collected,
+    Prepared, Rank, Unready, Workload, collected,
     element::{BF16_ROUNDOFF, E4M3_SUM_ROUNDOFF, E4m3, Element, Tf32, near_normal},
     filled,
 };
@@ -109,11 +109,7 @@ pub(super) trait Product: Workload {
 pub(super) const LINE: u64 = 64;
 
 /// Makes a case ready.
-pub fn prepare<'r>(
-    point: &GemmPoint,
-    kernel: &KernelName,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn prepare<'r>(point: &GemmPoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     Ok(prepare_product(point, kernel, rank)?)
 }
 

@@ -9,7 +9,7 @@ use super::{
     tally::Tally,
 };
 use crate::{
-    Rank, Unready, Workload,
+    Prepared, Rank, Unready, Workload,
     collective::element::{Element, Terms, sent},
     element::E4m3,
     together,
@@ -98,7 +98,7 @@ pub(super) fn prepare<'r>(
     (dtype, size, ranks, rounds): (Dtype, Bytes, u32, u32),
     kernel: &KernelName,
     rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let refuse = |why: String| Err(Unready::Unsupported(why));
     if !rank.peers.kernels().contains(kernel) {
         return refuse(format!("no {} between these ranks", kernel.0));

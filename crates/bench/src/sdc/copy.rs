@@ -3,7 +3,7 @@
 //! that is not made leaves the wrong one.
 
 use super::{first_differences, hexadecimal, tally::Tally};
-use crate::{Unready, Workload};
+use crate::{Prepared, Workload};
 use fizeau_device::{Buffer, Device, DeviceError, Elsewhere, Function, HostNode, Launch};
 use fizeau_domain::{
     case::{HostMemory, KernelName},
@@ -41,7 +41,7 @@ pub(super) fn prepare<'r>(
     rounds: u32,
     kernel: &KernelName,
     device: &'r dyn Device,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let function = device.load(Operation::Copy, kernel)?;
     let (kind, on) = (HostMemory::Pinned, HostNode::Near(device.properties().ordinal));
     let host = || device.allocate_at(Elsewhere::Host { kind, on }, size);

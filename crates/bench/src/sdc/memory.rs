@@ -3,7 +3,7 @@
 //! than the last cache it has come from memory.
 
 use super::{hexadecimal, tally::load};
-use crate::{Unready, Workload};
+use crate::{Prepared, Workload};
 use bytemuck::Zeroable;
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
@@ -64,7 +64,7 @@ pub(super) fn prepare<'r>(
     size: Bytes,
     rounds: u32,
     device: &'r dyn Device,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let function = load(device, Operation::Pattern)?;
     let units = u64::from(device.properties().units.max(1));
     let (values, partial) = (device.allocate(size)?, device.allocate(Bytes(64 * units))?);

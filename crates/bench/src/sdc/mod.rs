@@ -13,7 +13,7 @@ pub mod planted;
 mod product;
 mod tally;
 
-use super::{Rank, Unready, Workload, gemm};
+use super::{Prepared, Rank, gemm};
 use fizeau_domain::{
     case::{Case, Contents, GemmPoint, KernelName, Point, SdcPoint},
     dtype::Dtype,
@@ -68,11 +68,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 }
 
 /// Makes a case ready.
-pub fn prepare<'r>(
-    point: &SdcPoint,
-    kernel: &KernelName,
-    rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+pub fn prepare<'r>(point: &SdcPoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     match *point {
         SdcPoint::Product { dtype, m, n, k, rounds } => {
             product::prepare(product_of(dtype, [m, n, k]), rounds, kernel, rank)

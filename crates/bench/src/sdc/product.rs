@@ -6,7 +6,7 @@ use super::{
     tally::{Seen, Tally},
 };
 use crate::{
-    Rank, Unready, Workload,
+    Prepared, Rank, Workload,
     gemm::{self, Product},
 };
 use fizeau_device::{Buffer, Device, DeviceError};
@@ -37,7 +37,7 @@ pub(super) fn prepare<'r>(
     rounds: u32,
     kernel: &KernelName,
     rank: Rank<'r>,
-) -> Result<Box<dyn Workload + 'r>, Unready> {
+) -> Prepared<'r> {
     let device = rank.device;
     let product = gemm::prepare_product(&point, kernel, rank)?;
     let tally = Tally::new(device, product.c().size.0 / 8)?;

@@ -175,6 +175,31 @@ impl Lengths {
 }
 
 impl AttentionPoint {
+    /// Equally long sequences, keys and values in one piece. Numbers are in the order of a case's
+    /// id: sequences, query heads, key and value heads, query tokens, key and value tokens,
+    /// dimensions of a key and of a value.
+    pub fn new(
+        attention: AttentionKind,
+        dtype: Dtype,
+        [batch, heads, kv_heads, queries, keys, dim_qk, dim_v]: [u32; 7],
+        mask: Mask,
+    ) -> AttentionPoint {
+        AttentionPoint {
+            attention,
+            dtype,
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            dim_qk,
+            dim_v,
+            mask,
+            lengths: Lengths::Equal,
+            page: None,
+        }
+    }
+
     /// Element type of Q: that of K and V, but for decode on 8-bit floats, whose cache alone is
     /// narrow and whose queries are bfloat16.
     pub fn queries_dtype(&self) -> Dtype {
@@ -307,20 +332,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn point() -> AttentionPoint {
-        AttentionPoint {
-            attention: AttentionKind::Decode,
-            dtype: Dtype::Bf16,
-            batch: 4,
-            heads: 32,
-            kv_heads: 8,
-            queries: 1,
-            keys: 4096,
-            dim_qk: 128,
-            dim_v: 128,
-            mask: Mask::Full,
-            lengths: Lengths::Equal,
-            page: None,
-        }
+        AttentionPoint::new(
+            AttentionKind::Decode,
+            Dtype::Bf16,
+            [4, 32, 8, 1, 4096, 128, 128],
+            Mask::Full,
+        )
     }
 
     #[test]

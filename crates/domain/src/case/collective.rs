@@ -6,6 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+use Collective::{
+    AllGather, AllReduce, AllToAll, AllToAllV, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
+    SendReceive,
+};
+
 /// A collective over all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CollectivePoint {
@@ -112,45 +117,28 @@ impl Collective {
     /// Whether the message is a whole buffer of which each rank has a part.
     pub fn in_parts(self) -> bool {
         match self {
-            Collective::AllToAll
-            | Collective::AllToAllV
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::Gather
-            | Collective::Scatter => true,
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::SendReceive => false,
+            AllToAll | AllToAllV | AllGather | ReduceScatter | Gather | Scatter => true,
+            AllReduce | Broadcast | Reduce | SendReceive => false,
         }
     }
 
     /// Whether elements are added.
     pub fn sums(self) -> bool {
-        matches!(self, Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce)
+        matches!(self, AllReduce | ReduceScatter | Reduce)
     }
 
     /// Whether one rank differs from the others.
     pub fn has_root(self) -> bool {
         match self {
-            Collective::Broadcast
-            | Collective::Reduce
-            | Collective::Gather
-            | Collective::Scatter => true,
-            Collective::AllReduce
-            | Collective::AllToAll
-            | Collective::AllToAllV
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::SendReceive => false,
+            Broadcast | Reduce | Gather | Scatter => true,
+            AllReduce | AllToAll | AllToAllV | AllGather | ReduceScatter | SendReceive => false,
         }
     }
 
     /// Whether it can be done where send and receive buffer are the same. `nccl-tests` reports
     /// nothing for those that cannot ("we don't support in-place").
     pub fn exists(self, place: Place) -> bool {
-        let apart =
-            matches!(self, Collective::AllToAll | Collective::AllToAllV | Collective::SendReceive);
+        let apart = matches!(self, AllToAll | AllToAllV | SendReceive);
         place != Place::InPlace || !apart
     }
 
@@ -159,14 +147,11 @@ impl Collective {
     pub fn buffer_bytes(self, message: Bytes, ranks: u32) -> [Bytes; 2] {
         let part = Bytes(message.0 / u64::from(ranks));
         match self {
-            Collective::AllGather | Collective::Gather => [part, message],
-            Collective::ReduceScatter | Collective::Scatter => [message, part],
-            Collective::AllReduce
-            | Collective::AllToAll
-            | Collective::AllToAllV
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::SendReceive => [message, message],
+            AllGather | Gather => [part, message],
+            ReduceScatter | Scatter => [message, part],
+            AllReduce | AllToAll | AllToAllV | Broadcast | Reduce | SendReceive => {
+                [message, message]
+            }
         }
     }
 
@@ -175,14 +160,9 @@ impl Collective {
     pub fn bus_factor(self, ranks: u32) -> f64 {
         let n = f64::from(ranks);
         match self {
-            Collective::AllReduce => 2.0 * (n - 1.0) / n,
-            Collective::AllToAll
-            | Collective::AllToAllV
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::Gather
-            | Collective::Scatter => (n - 1.0) / n,
-            Collective::Broadcast | Collective::Reduce | Collective::SendReceive => 1.0,
+            AllReduce => 2.0 * (n - 1.0) / n,
+            AllToAll | AllToAllV | AllGather | ReduceScatter | Gather | Scatter => (n - 1.0) / n,
+            Broadcast | Reduce | SendReceive => 1.0,
         }
     }
 }
@@ -204,16 +184,8 @@ impl CollectivePoint {
     /// equal": NCCL's manual on `NCCL_WIN_COLL_SYMMETRIC`).
     pub fn offsets_are_alike(&self) -> bool {
         let in_own_part = match self.collective {
-            Collective::AllGather
-            | Collective::Gather
-            | Collective::ReduceScatter
-            | Collective::Scatter => true,
-            Collective::AllReduce
-            | Collective::AllToAll
-            | Collective::AllToAllV
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::SendReceive => false,
+            AllGather | Gather | ReduceScatter | Scatter => true,
+            AllReduce | AllToAll | AllToAllV | Broadcast | Reduce | SendReceive => false,
         };
         self.place != Place::InPlace || !in_own_part
     }

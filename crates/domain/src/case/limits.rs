@@ -281,20 +281,12 @@ mod tests {
     };
 
     fn attention() -> AttentionPoint {
-        AttentionPoint {
-            attention: AttentionKind::Decode,
-            dtype: Dtype::Bf16,
-            batch: 1,
-            heads: 32,
-            kv_heads: 8,
-            queries: 1,
-            keys: 4096,
-            dim_qk: 128,
-            dim_v: 128,
-            mask: Mask::Full,
-            lengths: Lengths::Equal,
-            page: None,
-        }
+        AttentionPoint::new(
+            AttentionKind::Decode,
+            Dtype::Bf16,
+            [1, 32, 8, 1, 4096, 128, 128],
+            Mask::Full,
+        )
     }
 
     #[track_caller]

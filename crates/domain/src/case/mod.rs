@@ -1,25 +1,6 @@
 //! A case: one fully specified point of one operation, and the kernel that performs it. The plan
 //! is a list of these.
 
-macro_rules! named {
-    ($type:ty { $($variant:ident => $name:literal),+ $(,)? }) => {
-        impl $type {
-            /// All of them, in the order of reports.
-            pub const ALL: [$type; [$($name),+].len()] = [$(Self::$variant),+];
-
-            /// The name in ids, files and flags.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-    };
-}
-
 mod attention;
 mod collective;
 mod grouped;
@@ -166,14 +147,7 @@ pub enum CacheSide {
     Far,
 }
 
-impl fmt::Display for CacheSide {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CacheSide::Near => "near",
-            CacheSide::Far => "far",
-        })
-    }
-}
+named!(CacheSide { Near => "near", Far => "far" });
 
 /// Independent multiply-adds on registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

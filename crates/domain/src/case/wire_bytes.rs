@@ -4,7 +4,6 @@
 
 use super::{Collective, CollectivePoint};
 use crate::units::Bytes;
-use std::fmt;
 
 /// How a library carries a collective out. It does not tell which it has chosen but in its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,12 +19,6 @@ pub enum Algorithm {
     Switch,
     /// From each rank to each, and no further.
     Direct,
-}
-
-impl Algorithm {
-    /// All of them, in the order of reports.
-    pub const ALL: [Algorithm; 4] =
-        [Algorithm::Ring, Algorithm::Tree, Algorithm::Switch, Algorithm::Direct];
 }
 
 impl CollectivePoint {
@@ -93,16 +86,7 @@ impl CollectivePoint {
     }
 }
 
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Algorithm::Ring => "ring",
-            Algorithm::Tree => "tree",
-            Algorithm::Switch => "switch",
-            Algorithm::Direct => "direct",
-        })
-    }
-}
+named!(Algorithm { Ring => "ring", Tree => "tree", Switch => "switch", Direct => "direct" });
 
 #[cfg(test)]
 mod tests {

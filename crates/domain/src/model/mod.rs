@@ -72,31 +72,10 @@ pub enum Module {
     Head,
 }
 
-impl Module {
-    /// All of them.
-    pub const ALL: [Module; 7] = [
-        Module::Attention,
-        Module::Dense,
-        Module::Experts,
-        Module::Shared,
-        Module::Router,
-        Module::Embedding,
-        Module::Head,
-    ];
-
-    /// The name in `--precision` and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Module::Attention => "attention",
-            Module::Dense => "dense",
-            Module::Experts => "experts",
-            Module::Shared => "shared",
-            Module::Router => "router",
-            Module::Embedding => "embedding",
-            Module::Head => "head",
-        }
-    }
-}
+named!(Module {
+    Attention => "attention", Dense => "dense", Experts => "experts", Shared => "shared",
+    Router => "router", Embedding => "embedding", Head => "head",
+});
 
 /// A number of a configuration, exactly.
 pub(crate) fn of(number: u32) -> f64 {

@@ -231,25 +231,11 @@ pub struct SpeedOfLight {
     pub tier: Tier,
 }
 
-impl std::fmt::Display for Bound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Bound::Memory => "memory",
-            Bound::Cache => "cache",
-            Bound::Compute => "compute",
-            Bound::Exp => "exp",
-            Bound::Link => "link",
-        })
-    }
-}
+named!(Bound {
+    Memory => "memory", Cache => "cache", Compute => "compute", Exp => "exp", Link => "link",
+});
 
-impl std::fmt::Display for Tier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Tier::Datasheet => "datasheet",
-            Tier::Observed => "observed",
-            Tier::Algorithmic => "algorithmic",
-            Tier::Ceiling => "ceiling",
-        })
-    }
-}
+named!(Tier {
+    Datasheet => "datasheet", Observed => "observed", Algorithmic => "algorithmic",
+    Ceiling => "ceiling",
+});

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 /// Bytes of all banks of shared memory.
 const BANKS_BYTES: f64 = 128.0;
 
-/// A product with vendor numbers.
-#[derive(Clone, Debug, PartialEq)]
+/// A product with vendor numbers; the default is one of which nothing is known.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
     /// Its file's name: `h200-sxm`, `epyc-9005`.
     pub id: String,
@@ -101,6 +101,13 @@ pub(super) enum Identity {
         names: Vec<String>,
         ambiguous_by: Option<String>,
     },
+}
+
+impl Default for Identity {
+    /// Nothing is recognised by it.
+    fn default() -> Identity {
+        Identity::Gpu { names: Vec::new(), pci_ids: Vec::new(), target: None }
+    }
 }
 
 /// A file of `data/parts`.
@@ -406,17 +413,16 @@ impl Part {
         let giga = |value: f64| BytesPerSecond(value * 1e9 / devices);
         let link = file.link.as_ref().map(|link| Links::of(link, devices)).unwrap_or_default();
         let memory = memory_bandwidths(file);
+        let named = Part::named(id, &file.name, &file.vendor, &file.source);
         Ok(Part {
-            id: id.into(),
-            name: file.name.clone(),
-            vendor: file.vendor.clone(),
+            unverified: file.unverified.clone(),
+            measured: file.measured.clone(),
             units: file.units.map(|units| units / file.devices_per_package.unwrap_or(1)),
             peaks: by_dtype(&file.peak)
                 .into_iter()
                 .map(|(dtype, tera)| (dtype, FlopsPerSecond(tera * 1e12 / devices)))
                 .collect(),
             flops_per_clock: by_dtype(&file.flop_per_clk_per_unit),
-            memory_bus_bits: None,
             memory_bandwidth: file.memory_bandwidth_gb_per_s.map(giga),
             memory_bandwidth_most: memory.into_iter().reduce(f64::max).map(giga),
             memory: Some(Bytes((file.capacity_gb * 1e9 / devices) as u64)),
@@ -424,10 +430,8 @@ impl Part {
             // (CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and newer).
             cache_load_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
             cache_store_per_clock: (file.vendor == "NVIDIA").then_some(BANKS_BYTES),
-            core_per_clock: None,
             l2_per_clock: file.l2_bytes_per_clk.map(|bytes| bytes / devices),
             memory_cache_bandwidth: file.infinity_cache_gb_per_s.map(giga),
-            last_cache_most: None,
             link_bandwidth: link.total.map(BytesPerSecond),
             pair_bandwidth: link.pair.map(BytesPerSecond),
             link_domain: file.link.as_ref().map(|link| link.max_domain),
@@ -440,15 +444,12 @@ impl Part {
             cache: cache(file).map(|bytes| Bytes((bytes / devices) as u64)),
             network_bandwidth: network(file).map(|giga| giga * (1.0 / devices)),
             power: file.tdp_w.map(|watts| Watts(watts / devices)),
-            unverified: file.unverified.clone(),
-            measured: file.measured.clone(),
-            sources: file.source.len(),
-            source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Gpu {
                 names: [&file.aliases[..], &file.ambiguous_aliases].concat(),
                 pci_ids: [&file.pci_ids[..], &file.ambiguous_pci_ids].concat(),
                 target: target(file),
             },
+            ..named
         })
     }
 
@@ -469,48 +470,40 @@ impl Part {
         }
         let stated = file.bandwidth_gb_per_s_per_socket.map(|giga| giga * 1e9);
         let faster = file.memory_mts_max.zip(file.memory_mts).map_or(1.0, |(max, mts)| max / mts);
+        let named = Part::named(id, &file.name, &file.vendor, &file.source);
         Ok(Part {
-            id: id.into(),
-            name: file.name.clone(),
-            vendor: file.vendor.clone(),
-            units: None,
-            peaks: BTreeMap::new(),
+            unverified: file.unverified.clone(),
+            measured: file.measured.clone(),
             flops_per_clock: file.flop_per_clk_per_core.clone(),
             memory_bus_bits: file
                 .memory_channels
                 .map(|channels| channels * file.memory_bus_bits_per_channel),
             memory_bandwidth: stated.map(BytesPerSecond),
             memory_bandwidth_most: stated.map(|rate| BytesPerSecond(rate * faster.max(1.0))),
-            memory: None,
             cache_load_per_clock: file.l1_load_bytes_per_clk,
             cache_store_per_clock: file.l1_store_bytes_per_clk,
             core_per_clock: file.core_bytes_per_clk,
-            l2_per_clock: None,
-            memory_cache_bandwidth: None,
             last_cache_most: file.l3_mib_max.map(|size| Bytes::MIB * size),
-            link_bandwidth: None,
-            pair_bandwidth: None,
-            link_domain: None,
-            bridged: false,
-            host_bandwidth: None,
-            pcie: None,
-            link: None,
-            algorithms: &[],
-            clock_most: None,
-            cache: None,
-            network_bandwidth: None,
-            power: None,
-            unverified: file.unverified.clone(),
-            measured: file.measured.clone(),
-            sources: file.source.len(),
-            source_titles: file.source.iter().map(Source::line).collect(),
             identity: Identity::Host {
                 family: file.cpuid_family,
                 models: file.cpuid_models.clone(),
                 names: file.name_contains.clone(),
                 ambiguous_by: file.ambiguous_by.clone(),
             },
+            ..named
         })
+    }
+
+    /// A part of which only the names and sources of its file are known.
+    fn named(id: &str, name: &str, vendor: &str, sources: &[Source]) -> Part {
+        Part {
+            id: id.into(),
+            name: name.into(),
+            vendor: vendor.into(),
+            sources: sources.len(),
+            source_titles: sources.iter().map(Source::line).collect(),
+            ..Part::default()
+        }
     }
 
     /// Whether it is a CPU.

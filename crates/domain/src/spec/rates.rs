@@ -9,161 +9,60 @@ use super::part::by_dtype;
 use crate::dtype::Dtype;
 use std::collections::BTreeMap;
 
-/// Keys are those of `flop_per_clk_per_unit` in `data/parts`.
-type Rates = &'static [(&'static str, f64)];
+/// Element types by the keys of `flop_per_clk_per_unit` in `data/parts`: the columns of the table.
+const COLUMNS: [&str; 9] = [
+    "fp64_matrix",
+    "fp32_matrix",
+    "tf32_matrix",
+    "fp16_matrix",
+    "bf16_matrix",
+    "fp8_matrix",
+    "fp6_matrix",
+    "fp4_matrix",
+    "int8_matrix",
+];
+/// A rate for each of [`COLUMNS`], of the matrix or the vector units, whichever is higher; 0 where a
+/// target has no instruction for the type, or where it does no better than with another one.
+type Rates = [u32; COLUMNS.len()];
+/// Nothing is known.
+const UNKNOWN: Rates = [0; COLUMNS.len()];
 
 /// Volta. CUDA programming guide, "Throughput of native arithmetic instructions"; Tesla V100
 /// architecture paper: 8 tensor cores of 64 fused multiply-adds each. DP4A on 64 lanes.
-const SM_70: Rates = &[
-    ("fp64_vector", 64.0),
-    ("fp32_vector", 128.0),
-    ("fp16_matrix", 1024.0),
-    ("int8_vector", 512.0),
-];
+const SM_70: Rates = [64, 128, 0, 1024, 0, 0, 0, 0, 512];
 /// Turing: the same guide; T4 datasheet (65 TFLOP/s and 130 TOP/s of 40 SMs at 1,590 MHz).
-const SM_75: Rates = &[
-    ("fp64_vector", 4.0),
-    ("fp32_vector", 128.0),
-    ("fp16_matrix", 1024.0),
-    ("int8_matrix", 2048.0),
-];
+const SM_75: Rates = [4, 128, 0, 1024, 0, 0, 0, 0, 2048];
 /// Ampere GA100: A100 architecture paper, table 4.
-const SM_80: Rates = &[
-    ("fp64_matrix", 128.0),
-    ("fp32_vector", 128.0),
-    ("tf32_matrix", 1024.0),
-    ("fp16_matrix", 2048.0),
-    ("bf16_matrix", 2048.0),
-    ("int8_matrix", 4096.0),
-];
+const SM_80: Rates = [128, 128, 1024, 2048, 2048, 0, 0, 0, 4096];
 /// Ampere GA10x with full-rate accumulation in f32: GA102 architecture paper; A10, A40.
-const SM_86: Rates = &[
-    ("fp64_vector", 4.0),
-    ("fp32_vector", 256.0),
-    ("tf32_matrix", 512.0),
-    ("fp16_matrix", 1024.0),
-    ("bf16_matrix", 1024.0),
-    ("int8_matrix", 2048.0),
-];
+const SM_86: Rates = [4, 256, 512, 1024, 1024, 0, 0, 0, 2048];
 /// Ada with full-rate accumulation in f32: Ada architecture paper 2.02; RTX 6000 Ada, L40S.
-const SM_89: Rates = &[
-    ("fp64_vector", 4.0),
-    ("fp32_vector", 256.0),
-    ("tf32_matrix", 512.0),
-    ("fp16_matrix", 1024.0),
-    ("bf16_matrix", 1024.0),
-    ("fp8_matrix", 2048.0),
-    ("int8_matrix", 2048.0),
-];
+const SM_89: Rates = [4, 256, 512, 1024, 1024, 2048, 0, 0, 2048];
 /// Hopper: H100 architecture paper, table 2 (989.4 TFLOP/s = 132 x 4,096 x 1.83 GHz).
-const SM_90: Rates = &[
-    ("fp64_matrix", 256.0),
-    ("fp32_vector", 256.0),
-    ("tf32_matrix", 2048.0),
-    ("fp16_matrix", 4096.0),
-    ("bf16_matrix", 4096.0),
-    ("fp8_matrix", 8192.0),
-    ("int8_matrix", 8192.0),
-];
+const SM_90: Rates = [256, 256, 2048, 4096, 4096, 8192, 0, 0, 8192];
 /// Blackwell of data centres: ratios of the Blackwell datasheet, 8,192 for 16 bits (PyTorch's
 /// `GPULimits`, cuDNN frontend's table of peaks). Thor, 11.0, has units of the same kind.
-const SM_100: Rates = &[
-    ("fp64_matrix", 128.0),
-    ("fp32_vector", 256.0),
-    ("tf32_matrix", 4096.0),
-    ("fp16_matrix", 8192.0),
-    ("bf16_matrix", 8192.0),
-    ("fp8_matrix", 16384.0),
-    ("fp6_matrix", 16384.0),
-    ("int8_matrix", 16384.0),
-    ("fp4_matrix", 32768.0),
-];
+const SM_100: Rates = [128, 256, 4096, 8192, 8192, 16384, 16384, 32768, 16384];
 /// Blackwell Ultra: datasheet, October 2025; FP4 one and a half times that of 10.0.
-const SM_103: Rates = &[
-    ("fp64_matrix", 4.0),
-    ("fp32_vector", 256.0),
-    ("tf32_matrix", 4096.0),
-    ("fp16_matrix", 8192.0),
-    ("bf16_matrix", 8192.0),
-    ("fp8_matrix", 16384.0),
-    ("fp6_matrix", 16384.0),
-    ("int8_matrix", 512.0),
-    ("fp4_matrix", 49152.0),
-];
+const SM_103: Rates = [4, 256, 4096, 8192, 8192, 16384, 16384, 49152, 512];
 /// Blackwell of workstations with full-rate accumulation in f32: RTX PRO 6000.
-const SM_120: Rates = &[
-    ("fp64_vector", 4.0),
-    ("fp32_vector", 256.0),
-    ("tf32_matrix", 512.0),
-    ("fp16_matrix", 1024.0),
-    ("bf16_matrix", 1024.0),
-    ("fp8_matrix", 2048.0),
-    ("int8_matrix", 2048.0),
-    ("fp4_matrix", 4096.0),
-];
+const SM_120: Rates = [4, 256, 512, 1024, 1024, 2048, 0, 4096, 2048];
 
 /// Vega 20: ROCm documentation, MI50; packed and dot instructions on 64 lanes.
-const GFX906: Rates = &[
-    ("fp64_vector", 64.0),
-    ("fp32_vector", 128.0),
-    ("fp16_vector", 256.0),
-    ("int8_vector", 512.0),
-];
+const GFX906: Rates = [64, 128, 0, 256, 0, 0, 0, 0, 512];
 /// CDNA white paper, table 1.
-const GFX908: Rates = &[
-    ("fp64_vector", 64.0),
-    ("fp32_matrix", 256.0),
-    ("fp16_matrix", 1024.0),
-    ("bf16_matrix", 512.0),
-    ("int8_matrix", 1024.0),
-];
+const GFX908: Rates = [64, 256, 0, 1024, 512, 0, 0, 0, 1024];
 /// CDNA 2 white paper, table 1.
-const GFX90A: Rates = &[
-    ("fp64_matrix", 256.0),
-    ("fp32_matrix", 256.0),
-    ("fp16_matrix", 1024.0),
-    ("bf16_matrix", 1024.0),
-    ("int8_matrix", 1024.0),
-];
+const GFX90A: Rates = [256, 256, 0, 1024, 1024, 0, 0, 0, 1024];
 /// CDNA 3 white paper, table 1.
-const GFX942: Rates = &[
-    ("fp64_matrix", 256.0),
-    ("fp32_matrix", 256.0),
-    ("tf32_matrix", 1024.0),
-    ("fp16_matrix", 2048.0),
-    ("bf16_matrix", 2048.0),
-    ("fp8_matrix", 4096.0),
-    ("int8_matrix", 4096.0),
-];
+const GFX942: Rates = [256, 256, 1024, 2048, 2048, 4096, 0, 0, 4096];
 /// CDNA 4 white paper, table 1.
-const GFX950: Rates = &[
-    ("fp64_matrix", 128.0),
-    ("fp32_matrix", 256.0),
-    ("fp16_matrix", 4096.0),
-    ("bf16_matrix", 4096.0),
-    ("fp8_matrix", 8192.0),
-    ("fp6_matrix", 16384.0),
-    ("int8_matrix", 8192.0),
-    ("fp4_matrix", 16384.0),
-];
+const GFX950: Rates = [128, 256, 0, 4096, 4096, 8192, 16384, 16384, 8192];
 /// RDNA 3 and 3.5: GPUOpen, "How to accelerate AI applications on RDNA 3 using WMMA"; f32 with
 /// two instructions at once.
-const GFX11: Rates = &[
-    ("fp64_vector", 8.0),
-    ("fp32_vector", 256.0),
-    ("fp16_matrix", 512.0),
-    ("bf16_matrix", 512.0),
-    ("int8_matrix", 512.0),
-];
+const GFX11: Rates = [8, 256, 0, 512, 512, 0, 0, 0, 512];
 /// RDNA 4: the specifications of RX 9070 XT (194.6 TFLOP/s = 64 x 1,024 x 2.97 GHz).
-const GFX12: Rates = &[
-    ("fp64_vector", 8.0),
-    ("fp32_vector", 256.0),
-    ("fp16_matrix", 1024.0),
-    ("bf16_matrix", 1024.0),
-    ("fp8_matrix", 2048.0),
-    ("int8_matrix", 2048.0),
-];
+const GFX12: Rates = [8, 256, 0, 1024, 1024, 2048, 0, 0, 2048];
 
 /// Of one multiprocessor of a compute capability, as major and minor; empty where it is unknown.
 pub fn cuda(capability: (u32, u32)) -> BTreeMap<Dtype, f64> {
@@ -177,7 +76,7 @@ pub fn cuda(capability: (u32, u32)) -> BTreeMap<Dtype, f64> {
         (10, 0) | (11, 0) => SM_100,
         (10, 3) => SM_103,
         (12, _) => SM_120,
-        _ => &[],
+        _ => UNKNOWN,
     })
 }
 
@@ -191,10 +90,11 @@ pub fn hip(target: &str) -> BTreeMap<Dtype, f64> {
         "gfx950" => GFX950,
         "gfx1200" | "gfx1201" => GFX12,
         target if target.starts_with("gfx110") || target.starts_with("gfx115") => GFX11,
-        _ => &[],
+        _ => UNKNOWN,
     })
 }
 
 fn table(rates: Rates) -> BTreeMap<Dtype, f64> {
-    by_dtype(&rates.iter().map(|&(key, rate)| (key.to_owned(), rate)).collect())
+    let known = COLUMNS.iter().zip(rates).filter(|(_, rate)| *rate > 0);
+    by_dtype(&known.map(|(key, rate)| ((*key).to_owned(), f64::from(rate))).collect())
 }

@@ -181,8 +181,8 @@ mod tests {
 
     fn table(name: &str, keys: &[&'static str], rows: Vec<Vec<Cell>>) -> Block {
         let column = |&key| Column { key, title: key, weight: Weight::Useful };
-        let columns = keys.iter().map(column).collect();
-        Block::Table(Table { name: name.into(), title: String::new(), columns, rows })
+        let columns: Vec<Column> = keys.iter().map(column).collect();
+        Block::Table(Table::new(name, String::new(), columns, rows))
     }
 
     #[test]

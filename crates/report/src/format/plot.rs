@@ -122,7 +122,7 @@ fn draw(chart: &Chart, dress: Dress<'_>, root: &Area<'_>, hovers: &mut String) -
         .max()
         .unwrap_or(0) as u32;
     let widest = y.ticks.iter().map(|tick| label(chart.y.quantity, y.value(*tick)).len()).max();
-    let mut plane = ChartBuilder::on(root)
+    let plane = ChartBuilder::on(root)
         .margin_top(top)
         .margin_bottom(bottom)
         .margin_left(12)
@@ -130,17 +130,191 @@ fn draw(chart: &Chart, dress: Dress<'_>, root: &Area<'_>, hovers: &mut String) -
         .x_label_area_size(96)
         .y_label_area_size(26 + widest.unwrap_or(0).max(7) as u32 * 15)
         .build_cartesian_2d(x.low..x.high, y.low..y.high)?;
-    draw_axes(chart, root, &plane, (&x, &y))?;
-    draw_marks(chart, root, &plane, (&x, &y))?;
+    let mut drawing = Drawing { chart, root, plane, x, y };
+    drawing.draw_axes()?;
+    drawing.draw_marks()?;
     for (series, index, tint) in tints(chart) {
-        draw_series(&mut plane, series, (index, tint), (&x, &y))?;
+        drawing.draw_series(series, index, tint)?;
         let is_line = matches!(series.kind, SeriesKind::Limit | SeriesKind::Region);
         if dress == Dress::Page && !is_line {
-            hover(chart, series, &plane, (&x, &y), hovers);
+            drawing.hover(series, hovers);
         }
     }
-    draw_names(chart, root, &plane, (&x, &y))?;
-    draw_key(chart, root, &plane, (&x, &y))
+    drawing.draw_names()?;
+    drawing.draw_key()
+}
+
+/// A chart on its way to the picture.
+struct Drawing<'d, 'b> {
+    chart: &'d Chart,
+    /// The whole picture.
+    root: &'d Area<'b>,
+    /// The plot, in positions of `x` and `y`.
+    plane: Plane<'d, 'b>,
+    x: Span,
+    y: Span,
+}
+
+impl Drawing<'_, '_> {
+    /// The place in the picture of two positions.
+    fn at(&self, x: f64, y: f64) -> (i32, i32) {
+        self.plane.backend_coord(&(x, y))
+    }
+
+    /// Grid, numbers and titles.
+    fn draw_axes(&self) -> Drawn {
+        let Drawing { chart, root, x, y, .. } = self;
+        let (left, bottom) = self.at(x.low, y.low);
+        let (right, top) = self.at(x.high, y.high);
+        let line = |from, to, colour: RGBColor| {
+            root.draw(&PathElement::new(vec![from, to], colour.stroke_width(2)))
+        };
+        for &tick in &x.ticks {
+            let (at, _) = self.at(tick, y.low);
+            line((at, bottom), (at, top), GRID)?;
+            let style = text_style(INK, HPos::Center, VPos::Top);
+            root.draw_text(&label(chart.x.quantity, x.value(tick)), &style, (at, bottom + 14))?;
+        }
+        for &tick in &y.ticks {
+            let (_, at) = self.at(x.low, tick);
+            line((left, at), (right, at), GRID)?;
+            let style = text_style(INK, HPos::Right, VPos::Center);
+            root.draw_text(&label(chart.y.quantity, y.value(tick)), &style, (left - 14, at))?;
+        }
+        line((left, bottom), (right, bottom), MUTED)?;
+        let style = text_style(MUTED, HPos::Right, VPos::Top);
+        root.draw_text(&clean(&chart.x.title), &style, (right, bottom + 56))?;
+        let style = text_style(MUTED, HPos::Left, VPos::Bottom);
+        // Over the row of marks, so that neither meets the other.
+        let lift = if chart.marks.is_empty() { 24 } else { 24 + LINE };
+        root.draw_text(&clean(&chart.y.title), &style, (16, top - lift))
+    }
+
+    /// Lines where a cache ends, labelled over the plot; in a second row where two are close.
+    fn draw_marks(&self) -> Drawn {
+        let Drawing { chart, root, x, y, .. } = self;
+        let mut ends = [i32::MIN; 2];
+        for mark in chart.marks.iter().filter(|mark| x.holds(mark.at)) {
+            let (left, bottom) = self.at(x.place(mark.at), y.low);
+            let (_, top) = self.at(x.place(mark.at), y.high);
+            let name = shorten(&clean(&mark.label), NAME_MAX);
+            let half = name.chars().count() as i32 * 15 / 2;
+            let row = usize::from(left - half < ends[1]);
+            ends[1 - row] = left + half;
+            let lift = LINE * row as i32;
+            let line = PathElement::new(
+                vec![(left, bottom), (left, top - 6)],
+                MUTED.mix(0.6).stroke_width(2),
+            );
+            root.draw(&line)?;
+            let style = text_style(MUTED, HPos::Center, VPos::Bottom);
+            root.draw_text(&name, &style, (left, top - 14 - lift))?;
+        }
+        Ok(())
+    }
+
+    fn draw_series(&mut self, series: &Series, index: usize, tint: RGBColor) -> Drawn {
+        let Drawing { plane, x, y, .. } = self;
+        let places: Vec<(f64, f64)> =
+            series.points.iter().map(|(a, b)| (x.place(*a), y.place(*b))).collect();
+        match series.kind {
+            SeriesKind::Limit => {
+                plane.draw_series(LineSeries::new(places, tint.stroke_width(3)))?;
+                return Ok(());
+            }
+            SeriesKind::Curve => {
+                let style = tint.stroke_width(4);
+                match index {
+                    0 => plane.draw_series(LineSeries::new(places.clone(), style)).map(|_| ())?,
+                    _ => {
+                        let dashes = [(22, 10), (12, 12), (5, 9), (30, 16), (16, 24), (5, 20)];
+                        let (dash, gap) = dashes[(index - 1) % dashes.len()];
+                        let line = DashedLineSeries::new(places.clone(), dash, gap, style);
+                        plane.draw_series(line).map(|_| ())?;
+                    }
+                }
+            }
+            SeriesKind::Region => {
+                if let (Some(from), Some(to)) = (places.first(), places.last()) {
+                    // A point alone has an area too.
+                    let (wide, high) = ((x.high - x.low) * 0.012, (y.high - y.low) * 0.02);
+                    let (low, high) = ((from.0 - wide, from.1 - high), (to.0 + wide, to.1 + high));
+                    let area = Rectangle::new([low, high], tint.mix(0.12).filled());
+                    plane.draw_series([area])?;
+                }
+                return Ok(());
+            }
+            SeriesKind::Points | SeriesKind::Faint => {}
+        }
+        // A marker every so often, so that many points stay a curve.
+        let every = if series.kind == SeriesKind::Curve { places.len().div_ceil(28) } else { 1 };
+        let shown = places.iter().copied().step_by(every.max(1));
+        // Points of a cloud are small, or they would be one.
+        let size = if series.kind == SeriesKind::Curve { 14 } else { 9 };
+        plane.draw_series(shown.map(|place| {
+            EmptyElement::at(place) + Polygon::new(marker(index, size, (0, 0)), tint.filled())
+        }))?;
+        Ok(())
+    }
+
+    /// Adds what a reader sees who points at a point of a series: an unseen circle with a title.
+    fn hover(&self, series: &Series, out: &mut String) {
+        let Drawing { chart, x, y, .. } = self;
+        let name = escape(&shorten(&clean(&series.name), NAME_MAX));
+        for (place, (at, value)) in series.points.iter().take(HOVERS_MAX).enumerate() {
+            let (left, height) = self.at(x.place(*at), y.place(*value));
+            let at = label(chart.x.quantity, *at);
+            let value = label(chart.y.quantity, *value);
+            let words = match series.cases.get(place) {
+                None => format!("{name}: {value} at {at}"),
+                Some(case) => format!("{}: {value}{}", named(case), beside(chart, case, &at)),
+            };
+            *out += &format!(
+                "<circle cx=\"{left}\" cy=\"{height}\" r=\"{HOVER}\" fill-opacity=\"0\">\
+                 <title>{words}</title></circle>\n"
+            );
+        }
+    }
+
+    /// The names of curves and limits at their right ends, pushed apart.
+    fn draw_names(&self) -> Drawn {
+        let Drawing { chart, root, x, y, .. } = self;
+        let (right, top) = self.at(x.high, y.high);
+        let (_, bottom) = self.at(x.high, y.low);
+        let mut names: Vec<_> = labelled(chart)
+            .filter_map(|(series, tint)| {
+                let end = series.points.last()?;
+                Some((self.at(x.place(end.0), y.place(end.1)), tint, series))
+            })
+            .collect();
+        names.sort_by_key(|((_, y), ..)| *y);
+        let mut heights: Vec<i32> = names.iter().map(|((_, y), ..)| *y).collect();
+        spread(&mut heights, top, bottom);
+        for (((end_x, end_y), tint, series), height) in names.into_iter().zip(heights) {
+            let lead = vec![(end_x + 10, end_y), (right + 4, height), (right + 14, height)];
+            root.draw(&PathElement::new(lead, tint.mix(0.5).stroke_width(2)))?;
+            let name = shorten(&clean(&series.name), NAME_MAX);
+            let style = text_style(tint, HPos::Left, VPos::Center);
+            root.draw_text(&name, &style, (right + 22, height))?;
+        }
+        Ok(())
+    }
+
+    /// The names of series without ends, in the lower right corner.
+    fn draw_key(&self) -> Drawn {
+        let Drawing { chart, root, x, y, .. } = self;
+        let (right, bottom) = self.at(x.high, y.low);
+        let points: Vec<_> =
+            tints(chart).into_iter().filter(|(series, ..)| is_in_key(series.kind)).collect();
+        for (line, (series, index, tint)) in points.into_iter().rev().enumerate() {
+            let height = bottom - 28 - LINE * line as i32;
+            let name = shorten(&clean(&series.name), NAME_MAX);
+            root.draw(&Polygon::new(marker(index, 12, (right - 24, height)), tint.filled()))?;
+            let style = text_style(tint, HPos::Right, VPos::Center);
+            root.draw_text(&name, &style, (right - 44, height))?;
+        }
+        Ok(())
+    }
 }
 
 /// An axis made linear: positions are logarithms where the scale is.
@@ -322,138 +496,6 @@ fn labelled(chart: &Chart) -> impl Iterator<Item = (&Series, RGBColor)> {
         .map(|(series, _, tint)| (series, tint))
 }
 
-/// Grid, numbers and titles.
-fn draw_axes(
-    chart: &Chart,
-    root: &Area<'_>,
-    plane: &Plane<'_, '_>,
-    spans: (&Span, &Span),
-) -> Drawn {
-    let (x, y) = spans;
-    let (left, bottom) = plane.backend_coord(&(x.low, y.low));
-    let (right, top) = plane.backend_coord(&(x.high, y.high));
-    let line = |from, to, colour: RGBColor| {
-        root.draw(&PathElement::new(vec![from, to], colour.stroke_width(2)))
-    };
-    for &tick in &x.ticks {
-        let (at, _) = plane.backend_coord(&(tick, y.low));
-        line((at, bottom), (at, top), GRID)?;
-        let style = text_style(INK, HPos::Center, VPos::Top);
-        root.draw_text(&label(chart.x.quantity, x.value(tick)), &style, (at, bottom + 14))?;
-    }
-    for &tick in &y.ticks {
-        let (_, at) = plane.backend_coord(&(x.low, tick));
-        line((left, at), (right, at), GRID)?;
-        let style = text_style(INK, HPos::Right, VPos::Center);
-        root.draw_text(&label(chart.y.quantity, y.value(tick)), &style, (left - 14, at))?;
-    }
-    line((left, bottom), (right, bottom), MUTED)?;
-    let style = text_style(MUTED, HPos::Right, VPos::Top);
-    root.draw_text(&clean(&chart.x.title), &style, (right, bottom + 56))?;
-    let style = text_style(MUTED, HPos::Left, VPos::Bottom);
-    // Over the row of marks, so that neither meets the other.
-    let lift = if chart.marks.is_empty() { 24 } else { 24 + LINE };
-    root.draw_text(&clean(&chart.y.title), &style, (16, top - lift))
-}
-
-/// Lines where a cache ends, labelled over the plot; in a second row where two are close.
-fn draw_marks(
-    chart: &Chart,
-    root: &Area<'_>,
-    plane: &Plane<'_, '_>,
-    spans: (&Span, &Span),
-) -> Drawn {
-    let (x, y) = spans;
-    let mut ends = [i32::MIN; 2];
-    for mark in chart.marks.iter().filter(|mark| x.holds(mark.at)) {
-        let (left, bottom) = plane.backend_coord(&(x.place(mark.at), y.low));
-        let (_, top) = plane.backend_coord(&(x.place(mark.at), y.high));
-        let name = shorten(&clean(&mark.label), NAME_MAX);
-        let half = name.chars().count() as i32 * 15 / 2;
-        let row = usize::from(left - half < ends[1]);
-        ends[1 - row] = left + half;
-        let lift = LINE * row as i32;
-        let line =
-            PathElement::new(vec![(left, bottom), (left, top - 6)], MUTED.mix(0.6).stroke_width(2));
-        root.draw(&line)?;
-        let style = text_style(MUTED, HPos::Center, VPos::Bottom);
-        root.draw_text(&name, &style, (left, top - 14 - lift))?;
-    }
-    Ok(())
-}
-
-fn draw_series(
-    plane: &mut Plane<'_, '_>,
-    series: &Series,
-    (index, tint): (usize, RGBColor),
-    (x, y): (&Span, &Span),
-) -> Drawn {
-    let places: Vec<(f64, f64)> =
-        series.points.iter().map(|(a, b)| (x.place(*a), y.place(*b))).collect();
-    match series.kind {
-        SeriesKind::Limit => {
-            plane.draw_series(LineSeries::new(places, tint.stroke_width(3)))?;
-            return Ok(());
-        }
-        SeriesKind::Curve => {
-            let style = tint.stroke_width(4);
-            match index {
-                0 => plane.draw_series(LineSeries::new(places.clone(), style)).map(|_| ())?,
-                _ => {
-                    let dashes = [(22, 10), (12, 12), (5, 9), (30, 16), (16, 24), (5, 20)];
-                    let (dash, gap) = dashes[(index - 1) % dashes.len()];
-                    let line = DashedLineSeries::new(places.clone(), dash, gap, style);
-                    plane.draw_series(line).map(|_| ())?;
-                }
-            }
-        }
-        SeriesKind::Region => {
-            if let (Some(from), Some(to)) = (places.first(), places.last()) {
-                // A point alone has an area too.
-                let (wide, high) = ((x.high - x.low) * 0.012, (y.high - y.low) * 0.02);
-                let (low, high) = ((from.0 - wide, from.1 - high), (to.0 + wide, to.1 + high));
-                let area = Rectangle::new([low, high], tint.mix(0.12).filled());
-                plane.draw_series([area])?;
-            }
-            return Ok(());
-        }
-        SeriesKind::Points | SeriesKind::Faint => {}
-    }
-    // A marker every so often, so that many points stay a curve.
-    let every = if series.kind == SeriesKind::Curve { places.len().div_ceil(28) } else { 1 };
-    let shown = places.iter().copied().step_by(every.max(1));
-    // Points of a cloud are small, or they would be one.
-    let size = if series.kind == SeriesKind::Curve { 14 } else { 9 };
-    plane.draw_series(shown.map(|place| {
-        EmptyElement::at(place) + Polygon::new(marker(index, size, (0, 0)), tint.filled())
-    }))?;
-    Ok(())
-}
-
-/// Adds what a reader sees who points at a point of a series: an unseen circle with a title.
-fn hover(
-    chart: &Chart,
-    series: &Series,
-    plane: &Plane<'_, '_>,
-    (x, y): (&Span, &Span),
-    out: &mut String,
-) {
-    let name = escape(&shorten(&clean(&series.name), NAME_MAX));
-    for (place, (at, value)) in series.points.iter().take(HOVERS_MAX).enumerate() {
-        let (left, height) = plane.backend_coord(&(x.place(*at), y.place(*value)));
-        let at = label(chart.x.quantity, *at);
-        let value = label(chart.y.quantity, *value);
-        let words = match series.cases.get(place) {
-            None => format!("{name}: {value} at {at}"),
-            Some(case) => format!("{}: {value}{}", named(case), beside(chart, case, &at)),
-        };
-        *out += &format!(
-            "<circle cx=\"{left}\" cy=\"{height}\" r=\"{HOVER}\" fill-opacity=\"0\">\
-             <title>{words}</title></circle>\n"
-        );
-    }
-}
-
 /// The id of a point's case, whole.
 fn named(case: &PlottedCase) -> String {
     escape(&shorten(&clean(&case.id), ID_MAX))
@@ -489,35 +531,6 @@ fn marker(index: usize, size: i32, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
     shape.iter().map(|(dx, dy)| (x + dx * size / 10, y + dy * size / 10)).collect()
 }
 
-/// The names of curves and limits at their right ends, pushed apart.
-fn draw_names(
-    chart: &Chart,
-    root: &Area<'_>,
-    plane: &Plane<'_, '_>,
-    spans: (&Span, &Span),
-) -> Drawn {
-    let (x, y) = spans;
-    let (right, top) = plane.backend_coord(&(x.high, y.high));
-    let (_, bottom) = plane.backend_coord(&(x.high, y.low));
-    let mut names: Vec<_> = labelled(chart)
-        .filter_map(|(series, tint)| {
-            let end = series.points.last()?;
-            Some((plane.backend_coord(&(x.place(end.0), y.place(end.1))), tint, series))
-        })
-        .collect();
-    names.sort_by_key(|((_, y), ..)| *y);
-    let mut heights: Vec<i32> = names.iter().map(|((_, y), ..)| *y).collect();
-    spread(&mut heights, top, bottom);
-    for (((end_x, end_y), tint, series), height) in names.into_iter().zip(heights) {
-        let lead = vec![(end_x + 10, end_y), (right + 4, height), (right + 14, height)];
-        root.draw(&PathElement::new(lead, tint.mix(0.5).stroke_width(2)))?;
-        let name = shorten(&clean(&series.name), NAME_MAX);
-        let style = text_style(tint, HPos::Left, VPos::Center);
-        root.draw_text(&name, &style, (right + 22, height))?;
-    }
-    Ok(())
-}
-
 /// Moves ascending heights a line apart, within the plot where there is room.
 fn spread(heights: &mut [i32], top: i32, bottom: i32) {
     let mut least = top;
@@ -535,22 +548,6 @@ fn spread(heights: &mut [i32], top: i32, bottom: i32) {
 /// Whether a series has no end that could carry its name.
 fn is_in_key(kind: SeriesKind) -> bool {
     matches!(kind, SeriesKind::Points | SeriesKind::Faint | SeriesKind::Region)
-}
-
-/// The names of series without ends, in the lower right corner.
-fn draw_key(chart: &Chart, root: &Area<'_>, plane: &Plane<'_, '_>, spans: (&Span, &Span)) -> Drawn {
-    let (x, y) = spans;
-    let (right, bottom) = plane.backend_coord(&(x.high, y.low));
-    let points: Vec<_> =
-        tints(chart).into_iter().filter(|(series, ..)| is_in_key(series.kind)).collect();
-    for (line, (series, index, tint)) in points.into_iter().rev().enumerate() {
-        let height = bottom - 28 - LINE * line as i32;
-        let name = shorten(&clean(&series.name), NAME_MAX);
-        root.draw(&Polygon::new(marker(index, 12, (right - 24, height)), tint.filled()))?;
-        let style = text_style(tint, HPos::Right, VPos::Center);
-        root.draw_text(&name, &style, (right - 44, height))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

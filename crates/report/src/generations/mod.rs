@@ -299,12 +299,8 @@ fn retune(sides: &[Side<'_>], lost: &[Loss<'_, '_>]) -> Option<Table> {
             time(loss.now.one.summary.median),
         ]
     };
-    (!lost.is_empty()).then(|| Table {
-        name: "tune_again".into(),
-        title: format!("Operations that come less near to the limit on {}", now.marked()),
-        columns: RETUNE.to_vec(),
-        rows: lost.iter().map(row).collect(),
-    })
+    let title = format!("Operations that come less near to the limit on {}", now.marked());
+    Table::unless_empty("tune_again", title, RETUNE, lost.iter().map(row))
 }
 
 const BOUNDS: &[Column] = &[
@@ -334,12 +330,8 @@ fn bounds(sides: &[Side<'_>], operations: &[Row<'_>], now: usize) -> Option<Tabl
             ]);
         }
     }
-    (!rows.is_empty()).then(|| Table {
-        name: "bounds".into(),
-        title: format!("Operations that another resource limits on {}", sides[now].marked()),
-        columns: BOUNDS.to_vec(),
-        rows,
-    })
+    let title = format!("Operations that another resource limits on {}", sides[now].marked());
+    Table::unless_empty("bounds", title, BOUNDS, rows)
 }
 
 const APART: &[Column] = &[
@@ -366,12 +358,9 @@ fn apart(sides: &[Side<'_>], operations: &[Row<'_>]) -> Option<Table> {
             ]
         })
         .collect();
-    (!rows.is_empty()).then(|| Table {
-        name: "not_on_all".into(),
-        title: format!("{} that not every record has a share of", counted(rows.len(), "operation")),
-        columns: APART.to_vec(),
-        rows,
-    })
+    let title =
+        format!("{} that not every record has a share of", counted(rows.len(), "operation"));
+    Table::unless_empty("not_on_all", title, APART, rows)
 }
 
 const ROWS: &[Column] = &[
@@ -405,12 +394,7 @@ fn every_row(sides: &[Side<'_>], kernels: &[Row<'_>]) -> Option<Table> {
         let standings = sides.iter().zip(&row.standings);
         rows.extend(standings.filter_map(|(side, of)| Some(cells(row, side, of.as_ref()?))));
     }
-    (!rows.is_empty()).then(|| Table {
-        name: "generation_rows".into(),
-        title: "Every kernel on every generation".into(),
-        columns: ROWS.to_vec(),
-        rows,
-    })
+    Table::unless_empty("generation_rows", "Every kernel on every generation", ROWS, rows)
 }
 
 /// Every number of the report in one table, for CSV: a line for each kernel and for each limit on
@@ -444,8 +428,8 @@ pub fn table(sides: &[Side<'_>]) -> Table {
             push(dtype.to_string(), limit, cell(Some(limit), throughput), balance);
         }
     }
-    let columns = ROWS.iter().chain(&limit_columns).cloned().collect();
-    Table { name: "every_number".into(), title: "Every number".into(), columns, rows }
+    let columns: Vec<Column> = ROWS.iter().chain(&limit_columns).cloned().collect();
+    Table::new("every_number", "Every number", columns, rows)
 }
 
 const ORIGINS: &[Column] = &[
@@ -473,10 +457,5 @@ fn origins(sides: &[Side<'_>]) -> Table {
             text(header.map(|header| header.run.clone())),
         ]
     };
-    Table {
-        name: "generations".into(),
-        title: "Records and parts".into(),
-        columns: ORIGINS.to_vec(),
-        rows: sides.iter().map(row).collect(),
-    }
+    Table::new("generations", "Records and parts", ORIGINS, sides.iter().map(row))
 }

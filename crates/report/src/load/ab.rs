@@ -1,7 +1,7 @@
 //! The report of two servers or settings under the same load in alternating rounds.
 
 use crate::{
-    Axis, Block, Cell, Chart, Column, Document, Quantity, Scale, Series, SeriesKind, Table, Weight,
+    Axis, Block, Cell, Chart, Column, Document, Quantity, Series, SeriesKind, Table, Weight,
 };
 use fizeau_domain::{text::counted, units::Seconds};
 use fizeau_projection::load::{
@@ -165,12 +165,7 @@ fn verdicts(judged: &[Judged], trial: &Trial) -> Table {
             Cell::Text(found.into()),
         ]
     };
-    Table {
-        name: "verdicts".into(),
-        title: "B beside A".into(),
-        columns: VERDICTS.to_vec(),
-        rows: judged.iter().map(row).collect(),
-    }
+    Table::new("verdicts", "B beside A", VERDICTS, judged.iter().map(row))
 }
 
 fn rounds(trial: &Trial) -> Table {
@@ -200,12 +195,8 @@ fn rounds(trial: &Trial) -> Table {
             late.map_or(Cell::Absent, |late| Cell::Time(Seconds(late))),
         ]
     };
-    Table {
-        name: "rounds".into(),
-        title: "Each run in the order in which it was sent; times of answered requests".into(),
-        columns: ROUNDS.to_vec(),
-        rows: trial.runs.iter().map(row).collect(),
-    }
+    let title = "Each run in the order in which it was sent; times of answered requests";
+    Table::new("rounds", title, ROUNDS, trial.runs.iter().map(row))
 }
 
 fn failures(trial: &Trial) -> Table {
@@ -221,13 +212,9 @@ fn failures(trial: &Trial) -> Table {
             vec![Cell::Text(ab::name(arm).into()), Cell::Text(what.into()), Cell::Count(count)]
         }));
     }
-    Table {
-        name: "failures".into(),
-        title: "Requests that were not answered whole, by what became of them; they are in no time"
-            .into(),
-        columns: FAILED.to_vec(),
-        rows,
-    }
+    let title =
+        "Requests that were not answered whole, by what became of them; they are in no time";
+    Table::new("failures", title, FAILED, rows)
 }
 
 /// B / A of each round.
@@ -238,19 +225,17 @@ fn chart(trial: &Trial) -> Option<Chart> {
             Some((f64::from(*round), metric.of(b)? / metric.of(a)?))
         };
         let points: Vec<(f64, f64)> = complete.iter().filter_map(point).collect();
-        let name = metric.name().into();
-        Series { name, kind: SeriesKind::Curve, points, cases: Vec::new() }
+        Series::new(metric.name(), SeriesKind::Curve, points)
     };
     let shown = [Metric::TtftP50, Metric::TpotP50, Metric::E2elP50, Metric::TokenRate];
     let all = shown.into_iter().map(series).filter(|series| series.points.len() > 1);
     let series: Vec<Series> = all.collect();
-    let axis = |title: &str, quantity, scale| Axis { title: title.into(), quantity, scale };
     (!series.is_empty()).then(|| Chart {
         name: "ratios".into(),
         title: "B / A of each round".into(),
         caption: "What differs lies on one side of 1 in each round.".into(),
-        x: axis("Round", Quantity::Count, Scale::Linear),
-        y: axis("B / A", Quantity::Ratio, Scale::Logarithmic),
+        x: Axis::linear("Round", Quantity::Count),
+        y: Axis::logarithmic("B / A", Quantity::Ratio),
         series,
         marks: Vec::new(),
     })

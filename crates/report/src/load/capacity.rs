@@ -1,7 +1,7 @@
 //! What all levels together say of the server: knee, highest rate, front, plan.
 
 use super::Named;
-use crate::{Axis, Block, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight};
+use crate::{Axis, Block, Cell, Chart, Column, Quantity, Series, SeriesKind, Table, Weight};
 use fizeau_domain::text::counted;
 use fizeau_projection::load::{
     Level,
@@ -165,15 +165,11 @@ fn kept(named: &[Named<'_>], goal: &Goal) -> Table {
             Cell::Text(verdict.into()),
         ])
     };
-    Table {
-        name: "kept".into(),
-        title: format!(
-            "Requests that keep all limits, failed ones included; {} have to",
-            percent(goal.share)
-        ),
-        columns: KEPT.to_vec(),
-        rows: named.iter().filter_map(row).collect(),
-    }
+    let title = format!(
+        "Requests that keep all limits, failed ones included; {} have to",
+        percent(goal.share)
+    );
+    Table::new("kept", title, KEPT, named.iter().filter_map(row))
 }
 
 fn closed(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Table {
@@ -193,12 +189,8 @@ fn closed(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Table {
             Cell::Text(place.into()),
         ]
     };
-    Table {
-        name: "front".into(),
-        title: "Throughput and speed for each user: 1 / median TPOT".into(),
-        columns: CLOSED.to_vec(),
-        rows: capacity.closed.iter().map(row).collect(),
-    }
+    let rows = capacity.closed.iter().map(row);
+    Table::new("front", "Throughput and speed for each user: 1 / median TPOT", CLOSED, rows)
 }
 
 fn front_chart(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<Chart> {
@@ -211,7 +203,7 @@ fn front_chart(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<
         let places = capacity.closed.iter().filter(|at| is(at));
         let mut points: Vec<(f64, f64)> = places.filter_map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Series { name: name.into(), kind, points, cases: Vec::new() }
+        Series::new(name, kind, points)
     };
     let is_on = |at: &usize| capacity.front.contains(at);
     let is_operating = |at: &usize| capacity.operating == Some(*at);
@@ -225,16 +217,8 @@ fn front_chart(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<
         name: "front".into(),
         title: "Throughput against speed for each user".into(),
         caption: "Each point is a closed loop with another number of requests at once.".into(),
-        x: Axis {
-            title: "Tokens a second for each user".into(),
-            quantity: Quantity::Number,
-            scale: Scale::Linear,
-        },
-        y: Axis {
-            title: "Output tokens a second for each device".into(),
-            quantity: Quantity::Number,
-            scale: Scale::Linear,
-        },
+        x: Axis::linear("Tokens a second for each user", Quantity::Number),
+        y: Axis::linear("Output tokens a second for each device", Quantity::Number),
         series,
         marks: Vec::new(),
     })

@@ -1,7 +1,7 @@
 //! Distributions of times: which share of requests, or of tokens, came within which time.
 
 use super::Named;
-use crate::{Axis, Block, Chart, Quantity, Scale, Series, SeriesKind};
+use crate::{Axis, Block, Chart, Quantity, Series, SeriesKind};
 use fizeau_domain::stats::quantile;
 use fizeau_projection::load::Level;
 
@@ -54,7 +54,7 @@ fn chart(
                 .map(|at| (quantile::quantile(&sorted, share(at)), share(at)))
                 .filter(|(time, _)| *time > 0.0)
                 .collect();
-            Series { name: one.name.clone(), kind: SeriesKind::Curve, points, cases: Vec::new() }
+            Series::new(one.name.clone(), SeriesKind::Curve, points)
         })
         .filter(|series| series.points.len() > 1)
         .collect();
@@ -62,12 +62,8 @@ fn chart(
         name: name.into(),
         title: format!("{title}: distribution"),
         caption: format!("The share of {of} that took no longer than the time below."),
-        x: Axis { title: "Time".into(), quantity: Quantity::Time, scale: Scale::Logarithmic },
-        y: Axis {
-            title: format!("Share of {of}"),
-            quantity: Quantity::Number,
-            scale: Scale::Linear,
-        },
+        x: Axis::logarithmic("Time", Quantity::Time),
+        y: Axis::linear(format!("Share of {of}"), Quantity::Number),
         series,
         marks: Vec::new(),
     })

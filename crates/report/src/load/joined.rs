@@ -3,8 +3,7 @@
 
 use super::{Join, Named};
 use crate::{
-    Axis, Block, Cell, Chart, Column, Fact, FactLimit, Quantity, Scale, Series, SeriesKind, Table,
-    Weight,
+    Axis, Block, Cell, Chart, Column, Fact, FactLimit, Quantity, Series, SeriesKind, Table, Weight,
 };
 use fizeau_domain::units::Seconds;
 use fizeau_projection::{
@@ -192,12 +191,7 @@ fn shares(all: &[(&str, &Joined)]) -> Table {
             ]);
         }
     }
-    Table {
-        name: "joined".into(),
-        title: "Each level beside what the hardware allows: tier / mean".into(),
-        columns: SHARES.to_vec(),
-        rows,
-    }
+    Table::new("joined", "Each level beside what the hardware allows: tier / mean", SHARES, rows)
 }
 
 fn parts(all: &[(&str, &Joined)]) -> Table {
@@ -213,12 +207,7 @@ fn parts(all: &[(&str, &Joined)]) -> Table {
             Cell::Text(parts.basis.name().into()),
         ])
     };
-    Table {
-        name: "parts".into(),
-        title: "Where the mean time of a request goes".into(),
-        columns: PARTS.to_vec(),
-        rows: all.iter().filter_map(row).collect(),
-    }
+    Table::new("parts", "Where the mean time of a request goes", PARTS, all.iter().filter_map(row))
 }
 
 fn waterfall(all: &[(&str, &Joined)]) -> Table {
@@ -243,12 +232,8 @@ fn waterfall(all: &[(&str, &Joined)]) -> Table {
             ]);
         }
     }
-    Table {
-        name: "waterfall".into(),
-        title: "What the mean TPOT is made of, from L0 to what was measured".into(),
-        columns: WATERFALL.to_vec(),
-        rows,
-    }
+    let title = "What the mean TPOT is made of, from L0 to what was measured";
+    Table::new("waterfall", title, WATERFALL, rows)
 }
 
 /// TPOT and its tiers over the sequences in decode.
@@ -261,7 +246,7 @@ fn chart(all: &[(&str, &Joined)]) -> Option<Chart> {
         let mut points: Vec<(f64, f64)> = all.iter().filter_map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         points.dedup_by(|one, other| one.0 == other.0);
-        Series { name: name.into(), kind, points, cases: Vec::new() }
+        Series::new(name, kind, points)
     };
     let list = vec![
         series("measured", SeriesKind::Curve, &|share| Some(share.measured)),
@@ -274,16 +259,8 @@ fn chart(all: &[(&str, &Joined)]) -> Option<Chart> {
         name: "tpot_joined".into(),
         title: "Time of one token more beside its tiers".into(),
         caption: "Each point is a level of load; nothing real is below L0.".into(),
-        x: Axis {
-            title: "Sequences in decode".into(),
-            quantity: Quantity::Number,
-            scale: Scale::Logarithmic,
-        },
-        y: Axis {
-            title: "Time of a token".into(),
-            quantity: Quantity::Time,
-            scale: Scale::Logarithmic,
-        },
+        x: Axis::logarithmic("Sequences in decode", Quantity::Number),
+        y: Axis::logarithmic("Time of a token", Quantity::Time),
         series: list,
         marks: Vec::new(),
     })

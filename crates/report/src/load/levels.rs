@@ -115,12 +115,8 @@ fn levels(named: &[Named<'_>]) -> Table {
             Cell::Count(level.chunked),
         ]
     };
-    Table {
-        name: "levels".into(),
-        title: "Each level of load; times of answered requests".into(),
-        columns: LEVELS.to_vec(),
-        rows: named.iter().map(row).collect(),
-    }
+    let rows = named.iter().map(row);
+    Table::new("levels", "Each level of load; times of answered requests", LEVELS, rows)
 }
 
 /// Its times by name.
@@ -170,12 +166,8 @@ fn quantiles(named: &[Named<'_>]) -> Table {
             }
         }
     }
-    Table {
-        name: "quantiles".into(),
-        title: format!("Means and quantiles up to P{}", SHARES[SHARES.len() - 1] * 100.0),
-        columns: QUANTILES.to_vec(),
-        rows,
-    }
+    let title = format!("Means and quantiles up to P{}", SHARES[SHARES.len() - 1] * 100.0);
+    Table::new("quantiles", title, QUANTILES, rows)
 }
 
 fn failures(named: &[Named<'_>]) -> Table {
@@ -189,12 +181,8 @@ fn failures(named: &[Named<'_>]) -> Table {
             ]);
         }
     }
-    Table {
-        name: "failures".into(),
-        title: "Requests that were not answered whole, by what became of them".into(),
-        columns: FAILED.to_vec(),
-        rows,
-    }
+    let title = "Requests that were not answered whole, by what became of them";
+    Table::new("failures", title, FAILED, rows)
 }
 
 /// Times over the rate of requests, where there are several levels: over the offered rate of open
@@ -207,53 +195,50 @@ fn curves(named: &[Named<'_>], limits: &Limits) -> Vec<Chart> {
         true => offered(level),
         false => Some(level.request_rate()),
     };
-    let chart = |name: &str,
-                 title: &str,
-                 limit: Option<f64>,
-                 of: &dyn Fn(&Level) -> Option<Times>| {
-        let series = |label: &str, share: f64| {
-            let point = |one: &Named<'_>| {
-                let value = of(one.level)?.at(share)?.value;
-                let rate = rate_of(one.level)?;
-                (value > 0.0 && rate > 0.0).then_some((rate, value))
+    let chart =
+        |name: &str, title: &str, limit: Option<f64>, of: &dyn Fn(&Level) -> Option<Times>| {
+            let series = |label: &str, share: f64| {
+                let point = |one: &Named<'_>| {
+                    let value = of(one.level)?.at(share)?.value;
+                    let rate = rate_of(one.level)?;
+                    (value > 0.0 && rate > 0.0).then_some((rate, value))
+                };
+                let mut points: Vec<(f64, f64)> = named.iter().filter_map(point).collect();
+                points.sort_by(|one, other| one.0.total_cmp(&other.0));
+                points.dedup_by(|one, other| one.0 == other.0);
+                Series::new(label, SeriesKind::Curve, points)
             };
-            let mut points: Vec<(f64, f64)> = named.iter().filter_map(point).collect();
-            points.sort_by(|one, other| one.0.total_cmp(&other.0));
-            points.dedup_by(|one, other| one.0 == other.0);
-            Series { name: label.into(), kind: SeriesKind::Curve, points, cases: Vec::new() }
-        };
-        let mut series: Vec<Series> = [("P50", 0.5), ("P99", 0.99)]
-            .into_iter()
-            .map(|(label, share)| series(label, share))
-            .filter(|series| series.points.len() > 1)
-            .collect();
-        let ends =
-            series.first().and_then(|one| Some((one.points.first()?.0, one.points.last()?.0)));
-        if let (Some((from, to)), Some(limit)) = (ends, limit) {
-            let points = vec![(from, limit), (to, limit)];
-            let (name, kind) = ("limit of --slo".into(), SeriesKind::Limit);
-            series.push(Series { name, kind, points, cases: Vec::new() });
-        }
-        (!series.is_empty()).then(|| Chart {
-            name: name.into(),
-            title: title.into(),
-            caption: match is_open {
-                true => "Each point is an open loop.".into(),
-                false => "Each point is a closed loop.".into(),
-            },
-            x: Axis {
-                title: match is_open {
-                    true => "Offered requests a second".into(),
-                    false => "Answered requests a second".into(),
+            let mut series: Vec<Series> = [("P50", 0.5), ("P99", 0.99)]
+                .into_iter()
+                .map(|(label, share)| series(label, share))
+                .filter(|series| series.points.len() > 1)
+                .collect();
+            let ends =
+                series.first().and_then(|one| Some((one.points.first()?.0, one.points.last()?.0)));
+            if let (Some((from, to)), Some(limit)) = (ends, limit) {
+                let points = vec![(from, limit), (to, limit)];
+                series.push(Series::new("limit of --slo", SeriesKind::Limit, points));
+            }
+            (!series.is_empty()).then(|| Chart {
+                name: name.into(),
+                title: title.into(),
+                caption: match is_open {
+                    true => "Each point is an open loop.".into(),
+                    false => "Each point is a closed loop.".into(),
                 },
-                quantity: Quantity::Number,
-                scale: Scale::Linear,
-            },
-            y: Axis { title: "Time".into(), quantity: Quantity::Time, scale: Scale::Logarithmic },
-            series,
-            marks: Vec::new(),
-        })
-    };
+                x: Axis {
+                    title: match is_open {
+                        true => "Offered requests a second".into(),
+                        false => "Answered requests a second".into(),
+                    },
+                    quantity: Quantity::Number,
+                    scale: Scale::Linear,
+                },
+                y: Axis::logarithmic("Time", Quantity::Time),
+                series,
+                marks: Vec::new(),
+            })
+        };
     let first = chart("ttft", "Time to the first token", limits.ttft, &|level| level.ttft.clone());
     let token = chart("tpot", "Time of one token more", limits.tpot, &|level| level.tpot.clone());
     [first, token].into_iter().flatten().collect()

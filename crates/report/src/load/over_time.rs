@@ -1,7 +1,7 @@
 //! Levels of load over time: requests under way, drift, and what the server said of itself.
 
 use super::Named;
-use crate::{Axis, Block, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight};
+use crate::{Axis, Block, Cell, Chart, Column, Quantity, Series, SeriesKind, Table, Weight};
 use fizeau_domain::stats::quantile;
 use fizeau_projection::load::{Sample, over_time::Window};
 
@@ -90,12 +90,8 @@ fn drifts(named: &[Named<'_>]) -> Table {
             ]);
         }
     }
-    Table {
-        name: "drift".into(),
-        title: "Medians of the last third of the requests over those of the first".into(),
-        columns: DRIFTS.to_vec(),
-        rows,
-    }
+    let title = "Medians of the last third of the requests over those of the first";
+    Table::new("drift", title, DRIFTS, rows)
 }
 
 fn server(named: &[Named<'_>]) -> Table {
@@ -131,12 +127,8 @@ fn server(named: &[Named<'_>]) -> Table {
             ]
         })
     };
-    Table {
-        name: "server".into(),
-        title: "What the server says of itself at /metrics, warm-up included".into(),
-        columns: SERVER.to_vec(),
-        rows: named.iter().filter_map(row).collect(),
-    }
+    let title = "What the server says of itself at /metrics, warm-up included";
+    Table::new("server", title, SERVER, named.iter().filter_map(row))
 }
 
 /// A number of requests: whole where it is, since medians may be halves.
@@ -163,12 +155,7 @@ fn chart(
             Some(((window.from + window.to) / 2.0 - begin, value))
         };
         let points: Vec<(f64, f64)> = windows.iter().filter_map(point).collect();
-        (points.len() > 1).then(|| Series {
-            name: one.name.clone(),
-            kind: SeriesKind::Curve,
-            points,
-            cases: Vec::new(),
-        })
+        (points.len() > 1).then(|| Series::new(one.name.clone(), SeriesKind::Curve, points))
     };
     let series: Vec<Series> = named.iter().filter_map(series).take(CURVES_MAX).collect();
     (!series.is_empty()).then(|| Chart {
@@ -178,12 +165,8 @@ fn chart(
             "Each point is a part of a level of at least ten requests; warm-up is left out{}.",
             if series.len() < named.len() { "; the first levels that have such parts" } else { "" }
         ),
-        x: Axis {
-            title: "Time since the first measured request".into(),
-            quantity: Quantity::Time,
-            scale: Scale::Linear,
-        },
-        y: Axis { title: title.into(), quantity, scale: Scale::Linear },
+        x: Axis::linear("Time since the first measured request", Quantity::Time),
+        y: Axis::linear(title, quantity),
         series,
         marks: Vec::new(),
     })

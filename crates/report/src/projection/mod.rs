@@ -5,7 +5,7 @@ mod ranking;
 mod steps;
 mod what_if;
 
-use super::{Block, Cell, Column, Document, Fact, FactLimit, Weight};
+use super::{Block, Cell, Column, Document, Fact, Weight};
 use fizeau_domain::{model::Module, units::Bytes};
 use fizeau_projection::project::{By, Point, Projection, Rests, Side};
 
@@ -95,13 +95,8 @@ pub fn document(projection: &Projection) -> Document {
 fn facts(projection: &Projection) -> Vec<Fact> {
     let model = &projection.demand.model;
     let fact = |key: &str, label: &str, value: Cell, of: String| Fact {
-        key: key.into(),
-        label: label.into(),
-        value,
-        share: None,
         of,
-        limit: FactLimit::default(),
-        case: String::new(),
+        ..Fact::new(key, label, value)
     };
     let billions = |count: f64| Cell::Number(count / 1e9, "x 10^9");
     let size = |bytes: f64| Cell::Size(Bytes(bytes as u64));

@@ -2,8 +2,8 @@
 
 use super::{columns, plain, rate};
 use crate::{
-    Axis, Block, Cell, Chart, Column, Heat, HeatMap, HeatRow, Quantity, Scale, Series, SeriesKind,
-    Table, Weight,
+    Axis, Block, Cell, Chart, Column, Heat, HeatMap, HeatRow, Quantity, Series, SeriesKind, Table,
+    Weight,
 };
 use fizeau_domain::units::Seconds;
 use fizeau_projection::project::{By, Demand, Point, Projection, Rests, Side, Slo, Step, Tiers};
@@ -86,12 +86,8 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
 /// All points of the command line.
 pub fn table(projection: &Projection) -> Table {
     let of = |side: &Side| rows("", &projection.demand, side);
-    Table {
-        name: "points".into(),
-        title: "Points; \"fits\": sequences that fit at once; \"front\": what nothing beats".into(),
-        columns: columns(projection, POINTS),
-        rows: projection.sides.iter().flat_map(of).collect(),
-    }
+    let title = "Points; \"fits\": sequences that fit at once; \"front\": what nothing beats";
+    Table::new("points", title, columns(projection, POINTS), projection.sides.iter().flat_map(of))
 }
 
 /// Output tokens of a device by layout and requests at once: shaded where the requests fit and the
@@ -201,25 +197,15 @@ impl Front<'_> {
         }
         let mut series = Vec::new();
         series.extend(self.region(front.iter().chain(&rest)));
-        let named = |name: &str, kind, points| Series {
-            name: name.into(),
-            kind,
-            points,
-            cases: Vec::new(),
-        };
-        series.push(named("front", SeriesKind::Curve, front));
+        series.push(Series::new("front", SeriesKind::Curve, front));
         if !rest.is_empty() {
-            series.push(named("dominated", SeriesKind::Faint, rest));
+            series.push(Series::new("dominated", SeriesKind::Faint, rest));
         }
         if let Some(point) = run_at {
             let name = format!("run {} with {}", point.layout, point.concurrency);
-            series.push(named(&name, SeriesKind::Points, vec![(self.of)(point)]));
+            series.push(Series::new(name, SeriesKind::Points, vec![(self.of)(point)]));
         }
-        let axis = |title: &str| Axis {
-            title: title.into(),
-            quantity: Quantity::Number,
-            scale: Scale::Logarithmic,
-        };
+        let axis = |title: &str| Axis::logarithmic(title, Quantity::Number);
         let shaded = match self.within {
             Some(_) => " Shaded: what the limits allow on this axis.",
             None => "",
@@ -247,11 +233,12 @@ impl Front<'_> {
             [left.min(x), right.max(x), low.min(y), high.max(y)]
         });
         let (left, right) = (least.max(ends[0]), most.min(ends[1]));
-        (left <= right).then(|| Series {
-            name: "within the limits".into(),
-            kind: SeriesKind::Region,
-            points: vec![(left, ends[2]), (right, ends[3])],
-            cases: Vec::new(),
+        (left <= right).then(|| {
+            Series::new(
+                "within the limits",
+                SeriesKind::Region,
+                vec![(left, ends[2]), (right, ends[3])],
+            )
         })
     }
 }
@@ -288,15 +275,11 @@ fn decay_table(projection: &Projection) -> Table {
     }
     let most = projection.demand.model.context;
     let most = most.unwrap_or(1 << 20).min(1 << 20);
-    Table {
-        name: "decay".into(),
-        title: format!(
-            "Tokens/s of one request by tokens before it, first layout; to {most} (the model's \
+    let title = format!(
+        "Tokens/s of one request by tokens before it, first layout; to {most} (the model's \
              context, 2^20 at most)"
-        ),
-        columns: columns(projection, DECAY),
-        rows,
-    }
+    );
+    Table::new("decay", title, columns(projection, DECAY), rows)
 }
 
 fn decay_chart(side: &Side) -> Option<Chart> {
@@ -306,21 +289,19 @@ fn decay_chart(side: &Side) -> Option<Chart> {
     let line = |name: &str, kind, of: &dyn Fn(&Tiers) -> Option<f64>| {
         let points = side.decay.iter();
         let points = points.filter_map(|(context, rate)| Some((*context as f64, of(rate)?)));
-        Series { name: name.into(), kind, points: points.collect(), cases: Vec::new() }
+        Series::new(name, kind, points.collect())
     };
     let all = [
         line("L0", SeriesKind::Limit, &|rate| Some(rate.light)),
         line("L1", SeriesKind::Curve, &|rate| Some(rate.serial)),
         line("L2", SeriesKind::Curve, &|rate| rate.measured),
     ];
-    let axis =
-        |title: &str, quantity| Axis { title: title.into(), quantity, scale: Scale::Logarithmic };
     Some(Chart {
         name: format!("decay_{}", plain(&side.offer.hardware.name)),
         title: format!("One request by its context, {}", side.offer.hardware.name),
         caption: "Tokens a second fall as the KV cache grows beside the weights.".into(),
-        x: axis("tokens before it", Quantity::Count),
-        y: axis("tokens/s", Quantity::Number),
+        x: Axis::logarithmic("tokens before it", Quantity::Count),
+        y: Axis::logarithmic("tokens/s", Quantity::Number),
         series: all.into_iter().filter(|series| !series.points.is_empty()).collect(),
         marks: Vec::new(),
     })

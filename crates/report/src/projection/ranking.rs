@@ -214,17 +214,12 @@ fn table(projection: &Projection, ranking: &Ranking<'_>) -> Table {
     if ranking.by == Some(By::Serial) {
         (columns[11].weight, columns[12].weight) = (Weight::Detail, Weight::Detail);
     }
-    Table {
-        name: "ranking".into(),
-        title: match ranking.by {
-            Some(_) => {
-                "The point to run at on each, the cheapest first (without all prices: the \
+    let title = match ranking.by {
+        Some(_) => {
+            "The point to run at on each, the cheapest first (without all prices: the \
                         most output tokens of a device)"
-            }
-            None => "The point to run at on each, in the order given: not ranked",
         }
-        .into(),
-        columns,
-        rows: ranking.sides.iter().enumerate().map(row).collect(),
-    }
+        None => "The point to run at on each, in the order given: not ranked",
+    };
+    Table::new("ranking", title, columns, ranking.sides.iter().enumerate().map(row))
 }

@@ -139,12 +139,9 @@ fn waterfall(name: &str, phase: &str, step: &Step) -> Table {
             Cell::Span(from / whole, to / whole),
         ]
     };
-    Table {
-        name: format!("waterfall_{phase}_{}", plain(name)),
-        title: format!("A step of {phase} from L0 through L1 to L2, {name}"),
-        columns: WATERFALL.to_vec(),
-        rows: parts.into_iter().map(row).collect(),
-    }
+    let title = format!("A step of {phase} from L0 through L1 to L2, {name}");
+    let rows = parts.into_iter().map(row);
+    Table::new(format!("waterfall_{phase}_{}", plain(name)), title, WATERFALL, rows)
 }
 
 /// The decode step of one layout at each number of requests at once, by operation.

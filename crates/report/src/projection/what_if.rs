@@ -157,12 +157,7 @@ fn table(all: &[Named<'_>]) -> Table {
         let by = columns.iter_mut().filter(|column| column.key == "rate_relative_by");
         by.for_each(|column| column.weight = Weight::Essential);
     }
-    Table {
-        name: "what_if".into(),
-        title: "What if, at the point to run at".into(),
-        columns,
-        rows: all.iter().map(row).collect(),
-    }
+    Table::new("what_if", "What if, at the point to run at", columns, all.iter().map(row))
 }
 
 /// The layout, with that of the devices that only prefill.

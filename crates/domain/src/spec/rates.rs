@@ -21,8 +21,8 @@ const COLUMNS: [&str; 9] = [
     "fp4_matrix",
     "int8_matrix",
 ];
-/// A rate for each of [`COLUMNS`], of the matrix or the vector units, whichever is higher; 0 where a
-/// target has no instruction for the type, or where it does no better than with another one.
+/// Operations of one unit in a clock, for each of [`COLUMNS`]: of the matrix units, or of the
+/// vector units where those do more; 0 where nothing is stated for the type.
 type Rates = [u32; COLUMNS.len()];
 /// Nothing is known.
 const UNKNOWN: Rates = [0; COLUMNS.len()];

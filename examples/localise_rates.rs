@@ -1,5 +1,5 @@
 //! How often `fizeau localise` is right, by simulation: prints the tables of
-//! docs/localise-rates.md, and fails if a rate is beyond its limit (from 50 runs on).
+//! docs/appendix/localise-rates.md, and fails if a rate is beyond its limit (from 50 runs on).
 //! `localise_rates [RUNS] [WORDS]` takes 200 runs of each row unless told otherwise, and only of
 //! the tables whose titles have these words; every run has a seed of its own, the same each time.
 

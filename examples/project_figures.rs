@@ -1,5 +1,6 @@
-//! Prints docs/project-figures.md: how near published rates of tokens come to the three tiers, and
-//! how long a projection takes on this machine. `scripts/project_figures.sh` writes the page.
+//! Prints docs/appendix/project-figures.md: how near published rates of tokens come to the three
+//! tiers, and how long a projection takes on this machine. `scripts/project_figures.sh` writes the
+//! page.
 
 use fizeau::data::Catalogue;
 use fizeau_domain::model::Format;

@@ -219,7 +219,7 @@ def main():
     print("Made by `scripts/accept_stub.sh`. No part of this was measured on a GPU: a stub driver")
     print(f"stands in for {options.gpus} GPUs, its times scatter by a noise of its own in each")
     print("process, and what is planted is planted in the stub. It shows that the whole program, its")
-    print("processes, records, profile and verdicts, does what docs/accept-rates.md simulates of its")
+    print("processes, records, profile and verdicts, does what docs/appendix/accept-rates.md simulates of its")
     print("rules. The profile was learnt from three runs of a healthy stub node. Four network ports")
     print("are made up, and so is the `ib_write_bw` that measures them.\n")
     print("| planted | seeds | found | cause named | failed elsewhere | passed | inconclusive |")

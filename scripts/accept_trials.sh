@@ -5,7 +5,7 @@
 # end. Needs root (control groups) and a machine on which nothing else runs.
 #
 #     scripts/accept_trials.sh                            # all of it, and prints the table
-#     scripts/accept_trials.sh --write                    # the same, into docs/accept-trials.md
+#     scripts/accept_trials.sh --write                    # the same, into docs/appendix/accept-trials.md
 #     scripts/accept_trials.sh --learn 3 --runs 2 --faults 1 --budget 20s --out /tmp/few
 #
 # A run takes 10 to 60 s on two cores (--budget is the most that each may take), so that all 58
@@ -33,7 +33,7 @@ while (($#)); do
     --budget) budget=$2 && shift ;;
     --limit) limit=$2 && shift ;;
     --out) place=$2 && shift ;;
-    --write) write=docs/accept-trials.md ;;
+    --write) write=docs/appendix/accept-trials.md ;;
     *) echo "$1 is no option; the head of this file has them" >&2 && exit 2 ;;
     esac
     shift

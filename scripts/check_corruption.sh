@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whether silent corruption is found: one flipped bit in one of 1,000 products for each of 1,000 seeds,
 # a million small products, and the stated rate, on the host's kernels and on a stub driver that runs
-# those for GPUs; then bits that the stub driver itself flips in a run. Prints docs/corruption-rates.md.
+# those for GPUs; then bits that the stub driver itself flips in a run. Prints docs/appendix/corruption-rates.md.
 # A test build alone flips bits on the host. About ten minutes of CPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."

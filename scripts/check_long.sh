@@ -32,13 +32,13 @@ release_kernels() {
     [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found != *"by NVRTC 13"* ]]
 }
 
-# docs/serving-trial.md is what its records and this program say.
+# docs/appendix/serving-trial.md is what its records and this program say.
 serving_page() {
-    scripts/serving_trial.sh report results/serving/2026-11-22-one-core | diff docs/serving-trial.md -
+    scripts/serving_trial.sh report results/serving/2026-11-22-one-core | diff docs/appendix/serving-trial.md -
 }
 
 stage "kernels: NVIDIA by nvcc" summarised kernels --by nvcc
-# Fails where the model of docs/expected-shares.md takes no notice of a fault planted into a loop.
+# Fails where the model of docs/appendix/expected-shares.md takes no notice of a fault planted into a loop.
 stage "expected shares: planted faults" scripts/expected_shares.sh --check
 stage "HIP's bindings" summarised check_hip abi
 stage "MPI" summarised check_mpi
@@ -50,7 +50,7 @@ stage "every kernel's text" scripts/check_kernels_run.sh
 stage "bundles: keys and agents" summarised check_evidence
 stage "stops, kills, other users" required_tests --test runs -- --ignored
 stage "error rates" scripts/check_error_rates.sh
-# Fails where a flipped bit is not found; docs/corruption-rates.md has what it prints.
+# Fails where a flipped bit is not found; docs/appendix/corruption-rates.md has what it prints.
 stage "silent corruption" scripts/check_corruption.sh
 # Every fault on a stub node of eight GPUs, by the whole program; fails where one is not found.
 stage "acceptance on a stub node" scripts/accept_stub.sh
@@ -61,7 +61,7 @@ stage "release: kernels" release_kernels
 # No call is left in a loop of a host kernel. Builds of tests are optimised less, and have some.
 stage "release: machine code of host kernels" \
     python3 scripts/check_host_code.py target/release/fizeau
-# Fails where an answer is wrong more often than docs/localise-rates.md allows.
+# Fails where an answer is wrong more often than docs/appendix/localise-rates.md allows.
 stage "localise: rates of right and wrong answers" \
     cargo run --locked --release --quiet --example localise_rates
 # 10^5 random models, layouts and hardware, 20,000 made-up records: tiers keep their order; 10^4 points

@@ -180,9 +180,9 @@ NOTE = """<!-- Written by scripts/expected_shares.sh. -->
 
 **Nothing here was measured.** `scripts/expected_shares.sh` computed every figure, on a machine without a
 GPU, from three things: the machine code that nvcc 13.0 makes of each kernel, what
-[kernels/rates.toml](../kernels/rates.toml) has of the hardware, and what others published of other machines
-([kernels/shares.toml](../kernels/shares.toml)). It is there to decide what to improve first, and to be
-compared with what a GPU will say ([tuning.md](tuning.md)).
+[kernels/rates.toml](../../kernels/rates.toml) has of the hardware, and what others published of other machines
+([kernels/shares.toml](../../kernels/shares.toml)). It is there to decide what to improve first, and to be
+compared with what a GPU will say ([tuning.md](../tuning.md)).
 
 How a row comes about: `scripts/sm_timing.py` follows the usual way of each warpgroup through the loop that is
 timed and issues its instructions one by one on a model of a quarter of an SM. Stall cycles and scoreboards
@@ -288,7 +288,7 @@ def table(rows):
 TUNING = """<!-- Written by scripts/expected_shares.sh. -->
 # Tuning on a GPU: what to measure first
 
-Predictions of [expected-shares.md](expected-shares.md) beside what records say. The cases whose shares are
+Predictions of [expected-shares.md](appendix/expected-shares.md) beside what records say. The cases whose shares are
 expected to be lowest come first, since there is most to win and most to learn of the model. Where a
 measurement is off by more than a tenth, look at the named rate first: the model, or the kernel, is wrong.
 

@@ -1,8 +1,8 @@
-"""How often the rule of `fizeau fleet` is right on planted fleets: prints docs/fleet-rates.md, and fails
+"""How often the rule of `fizeau fleet` is right on planted fleets: prints docs/appendix/fleet-rates.md, and fails
 where a limit is not held. The fleets are those of examples/fleet/recipe.toml, of three sizes, whose counts
 are added up. About six minutes on one core.
 
-    cargo build --release && python3 scripts/fleet_rates.py > docs/fleet-rates.md
+    cargo build --release && python3 scripts/fleet_rates.py > docs/appendix/fleet-rates.md
     python3 scripts/fleet_rates.py --sizes 100:50,10000:1       # fleets of a size: how many
 """
 
@@ -180,7 +180,7 @@ def main():
     fleets = ", ".join(f"{count} fleets of {gpus}" for gpus, count in sizes)
     print("# How often `fizeau fleet` is right\n")
     print(f"Simulated by `python3 scripts/fleet_rates.py`: {fleets} GPUs, with the losses, faults and spreads of "
-          f"[{RECIPE}](../{RECIPE}), which was written before any rule was tuned to it. The counts of all fleets "
+          f"[{RECIPE}](../../{RECIPE}), which was written before any rule was tuned to it. The counts of all fleets "
           "are added up. A metric of a GPU whose true loss is at most the least effect is healthy; one that "
           "loses at least twice as much should be found (*recall*). *Precision* is the share of failures whose "
           "true loss is above the least effect. Every fleet is planted by its seed, so that the same command "

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # How long `fizeau fleet survey` takes for stores of large planted fleets, and how much memory: 20 metrics,
 # 5 repeats of each; how fast bundles are taken in; what a page of 10^5 GPUs weighs; and a node that
-# reports 10^6 GPUs. Prints docs/fleet-speed.md, and fails where a limit is not held. Each size is surveyed
+# reports 10^6 GPUs. Prints docs/appendix/fleet-speed.md, and fails where a limit is not held. Each size is surveyed
 # three times after the store was written; the table has the median time and the largest memory. Needs GNU
 # time, Chromium, and 1 KiB of disk for each metric of each GPU. The bundles are of stub GPUs, made by the program and
 # the stub driver in target/debug.
 #
-#     scripts/fleet_speed.sh > docs/fleet-speed.md      # 100,000 and 200,000 GPUs, 1,000 bundles
+#     scripts/fleet_speed.sh > docs/appendix/fleet-speed.md      # 100,000 and 200,000 GPUs, 1,000 bundles
 #     FLEET_SPEED_BUNDLES=200 scripts/fleet_speed.sh 10000
 set -euo pipefail
 cd "$(dirname "$0")/.."

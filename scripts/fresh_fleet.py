@@ -1,8 +1,8 @@
-"""Replays the 45 minutes of docs/fresh-fleet.md: prints docs/fresh-fleet-times.md, and fails where more than
+"""Replays the 45 minutes of docs/fresh-fleet.md: prints docs/appendix/fresh-fleet-times.md, and fails where more than
 one replay in twenty takes longer. Fleets are planted by `fizeau fleet simulate`; the survey and the plan of the
 retest are made by the program and timed here; how long nodes take is drawn from the table of assumptions.
 
-    cargo build --release && python3 scripts/fresh_fleet.py > docs/fresh-fleet-times.md
+    cargo build --release && python3 scripts/fresh_fleet.py > docs/appendix/fresh-fleet-times.md
     python3 scripts/fresh_fleet.py --fleets 2 --replays 5
 """
 
@@ -121,7 +121,7 @@ def main():
 
     print("# The 45 minutes of a fresh fleet, replayed\n")
     print(f"Simulated by `python3 scripts/fresh_fleet.py`: {len(fleets)} planted fleets of {NODES} nodes of "
-          f"{GPUS_OF_NODE} GPUs ([{RECIPE}](../{RECIPE})), each replayed {args.replays} times. **No node and no GPU "
+          f"{GPUS_OF_NODE} GPUs ([{RECIPE}](../../{RECIPE})), each replayed {args.replays} times. **No node and no GPU "
           "was measured.** The survey and the plan of the retest are made by the program, and take what they took "
           "on two cores; bundles are taken in at 200 a second ([fleet-speed.md](fleet-speed.md) has the rate that "
           "was measured). All other times are drawn evenly from this table of assumptions: check them on your first "

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What `fizeau load` says of real servers on this machine, and whether it can be believed: prints
-# docs/load-trial.md. Needs a quiet machine with two cores and, the first time, the network (8 GB of
+# docs/appendix/load-trial.md. Needs a quiet machine with two cores and, the first time, the network (8 GB of
 # packages); takes some 25 minutes.
 #
-#   scripts/load_trial.sh >docs/load-trial.md
+#   scripts/load_trial.sh >docs/appendix/load-trial.md
 #   scripts/load_trial.sh known | llama | vllm | join     one part alone
 #
 # FIZEAU takes another program than the release build.
@@ -66,7 +66,7 @@ all)
     echo "# Trials of \`fizeau load\`"
     echo
     echo "Printed by \`scripts/load_trial.sh\` on $(date -u +%Y-%m-%d), on $(nproc) cores of a machine with"
-    echo "$cpu. [load.md](load.md) explains each number. Nothing here was measured on a GPU."
+    echo "$cpu. [load.md](../load.md) explains each number. Nothing here was measured on a GPU."
     for part in known llama vllm join_; do
         echo
         "$part"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What `fizeau project` says of one core of this host, beside llama.cpp serving a model with random
-# weights on that core. Writes docs/serving-trial.md.
+# weights on that core. Writes docs/appendix/serving-trial.md.
 #
 #   scripts/serving_trial.sh prepare         what needs no quiet machine: packages, program, model
 #   scripts/serving_trial.sh [measure]       five rounds into results/serving/LABEL, and the page
@@ -41,7 +41,7 @@ measure)
     out=results/serving/${LABEL:-$(date -u +%Y-%m-%d)-one-core}
     "$venv/bin/python" "$parts/trial.py" --fizeau "${FIZEAU:-target/release/fizeau}" \
         --models "$models" --out "$out" --rounds "${ROUNDS:-5}" --core "${CORE:-0}" -- "${cases[@]}"
-    report "$out" >docs/serving-trial.md
+    report "$out" >docs/appendix/serving-trial.md
     ;;
 report) report "${2:?which folder of results/serving?}" ;;
 *)

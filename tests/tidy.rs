@@ -3,6 +3,7 @@
 
 mod dependencies;
 mod imports;
+mod pages;
 mod pipes;
 mod words;
 
@@ -83,6 +84,29 @@ fn the_tree_is_tidy() {
         }
     }
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn every_link_of_the_pages_leads_somewhere_and_every_page_is_in_the_book() {
+    let faults = pages::faults_of(&pages::pages(), Path::exists);
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn planted_faults_of_pages_are_found() {
+    let at = |files: &[(&str, &str)]| {
+        let page = |(path, text): &(&str, &str)| (PathBuf::from(path), (*text).to_owned());
+        let is_there = |path: &Path| path == Path::new("src/main.rs");
+        pages::faults_of(&files.iter().map(page).collect(), is_there).join("\n")
+    };
+    let summary = ("docs/SUMMARY.md", "- [One](one.md)\n- [Two](appendix/two.md)\n");
+    let two = ("docs/appendix/two.md", "[a](../one.md#the-first-one) [b](../../src/main.rs)\n");
+    let one = ("docs/one.md", "## The `first`, one\n`[c](d.md)`\n```\n[e](f.md)\n```\n");
+    assert_eq!(at(&[summary, one, two]), "");
+    assert!(at(&[summary, one]).contains("SUMMARY.md: appendix/two.md leads nowhere"));
+    assert!(at(&[summary, ("docs/one.md", "## Other\n"), two]).contains("no such heading"));
+    assert!(at(&[summary, one, two, ("docs/x.md", "")]).contains("x.md: 0 times in"));
+    assert!(at(&[("README.md", &"a line\n".repeat(151))]).contains("151 lines, at most 150"));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! How often `fizeau accept` fails healthy nodes, and finds and names planted faults: simulates nodes
 //! by the noise model of noise.toml, judges them with the program's own rules, and prints
-//! docs/accept-rates.md.
+//! docs/appendix/accept-rates.md.
 //!
-//!     cargo run --example accept_rates > docs/accept-rates.md
+//!     cargo run --example accept_rates > docs/appendix/accept-rates.md
 //!     cargo run --example accept_rates -- NODES TRIALS SEED
 //!
 //! tests/library/accept_rates.rs runs the same modules with few nodes.

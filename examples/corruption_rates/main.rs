@@ -1,7 +1,7 @@
 //! Whether silent corruption is found, and whether the rate that a run says it could have seen is
-//! right: flips bits in products on a device, and prints docs/corruption-rates.md.
+//! right: flips bits in products on a device, and prints docs/appendix/corruption-rates.md.
 //!
-//!     cargo run --example corruption_rates > docs/corruption-rates.md
+//!     cargo run --example corruption_rates > docs/appendix/corruption-rates.md
 //!     cargo run --example corruption_rates -- DEVICE SEEDS EACH PRODUCTS RUNS
 //!
 //! A release build plants nothing. tests/library/corruption.rs runs the same trials with few seeds;

@@ -1,7 +1,7 @@
 //! How often Fizeau's judgements err: simulates intervals, `fizeau compare` and `fizeau ab` with
-//! the program's own rules, and prints docs/error-rates.md.
+//! the program's own rules, and prints docs/appendix/error-rates.md.
 //!
-//!     cargo run --example error_rates > docs/error-rates.md
+//!     cargo run --example error_rates > docs/appendix/error-rates.md
 //!     cargo run --example error_rates -- RUNS SEED      # fewer runs, another seed
 //!
 //! Whoever changes a rule prints it again and sees what the change costs. The same modules are run

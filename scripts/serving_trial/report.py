@@ -1,6 +1,6 @@
 """Sets what was served beside what `fizeau project` says of the same core, and writes a page.
 
-    report.py --fizeau PROGRAM --trial FOLDER > docs/serving-trial.md
+    report.py --fizeau PROGRAM --trial FOLDER > docs/appendix/serving-trial.md
 
 Reads what trial.py kept. Exits with 1 where a bound is broken.
 """

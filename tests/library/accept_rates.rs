@@ -1,5 +1,5 @@
-//! Limits on how often acceptance errs: the modules that print docs/accept-rates.md, with few
-//! nodes.
+//! Limits on how often acceptance errs: the modules that print docs/appendix/accept-rates.md, with
+//! few nodes.
 
 #[path = "../../examples/accept_rates/model.rs"]
 mod model;

@@ -1,4 +1,5 @@
-//! Silent corruption is found: the trials that print docs/corruption-rates.md, with few seeds.
+//! Silent corruption is found: the trials that print docs/appendix/corruption-rates.md, with few
+//! seeds.
 
 #[path = "../../examples/corruption_rates/trial.rs"]
 mod trial;

@@ -1,5 +1,5 @@
-//! Limits on how often judgements err: the modules that print docs/error-rates.md, with few runs.
-//! The limits here are wider than that page's figures by what so few runs scatter.
+//! Limits on how often judgements err: the modules that print docs/appendix/error-rates.md, with
+//! few runs. The limits here are wider than that page's figures by what so few runs scatter.
 
 #[path = "../../examples/error_rates/gates.rs"]
 mod gates;
@@ -110,7 +110,7 @@ fn ab_keeps_its_error_rate_and_finds_what_was_planted() {
 /// The committed page is printed by the program in the repository: same titles and rows.
 #[test]
 fn the_committed_page_has_every_table() {
-    let page = fs::read_to_string("docs/error-rates.md").expect("it is committed");
+    let page = fs::read_to_string("docs/appendix/error-rates.md").expect("it is committed");
     let tables = [
         intervals::table(6, SEED),
         gates::compare_unchanged(2, SEED),
@@ -121,7 +121,7 @@ fn the_committed_page_has_every_table() {
         for (at, line) in table.lines().enumerate() {
             let first = line.split(" | ").next().unwrap_or(line);
             let wanted = if at == 0 { line } else { first };
-            assert!(page.contains(wanted), "docs/error-rates.md lacks {wanted:?}: print it again");
+            assert!(page.contains(wanted), "error-rates.md lacks {wanted:?}: print it again");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Slow ranks, groups of ranks and links are named from simulated rounds of pairs. The rates of
-//! many more runs are in docs/localise-rates.md, which `examples/localise_rates.rs` prints.
+//! many more runs are in docs/appendix/localise-rates.md, which `examples/localise_rates.rs`
+//! prints.
 
 #[path = "../fabric/mod.rs"]
 mod fabric;

@@ -307,7 +307,7 @@ fn published_points_are_near_l2_and_never_above_l0() {
     let catalogue = Catalogue::load(None).expect("the embedded catalogue");
     let all = tightness::all(&catalogue);
     let table = tightness::table(&all);
-    let page = std::fs::read_to_string("docs/project-figures.md").expect("the page");
+    let page = std::fs::read_to_string("docs/appendix/project-figures.md").expect("the page");
     assert!(page.contains(&table), "scripts/project_figures.sh writes the page anew:\n{table}");
     let close = 1.0 + 1e-12;
     for one in &all {

@@ -1,5 +1,5 @@
-//! Projections beside a served model: the records of results/serving, as docs/serving-trial.md sets
-//! them beside each other.
+//! Projections beside a served model: the records of results/serving, as
+//! docs/appendix/serving-trial.md sets them beside each other.
 
 use fizeau_domain::{
     model::{Format, Model, Module, config},

@@ -1,5 +1,5 @@
 //! How near published rates of tokens come to the three tiers: shared by a test and by the example
-//! that prints docs/project-figures.md.
+//! that prints docs/appendix/project-figures.md.
 
 use fizeau::data::Catalogue;
 use fizeau_domain::model::{Format, Module};

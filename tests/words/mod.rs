@@ -1,4 +1,4 @@
-//! Words that were replaced and are not to come back. docs/words.md has what stands in their place.
+//! Words that were replaced and are not to come back, each with what stands in its place.
 
 use std::{
     fs,
@@ -32,10 +32,11 @@ const GONE: &[(&str, &str)] = &[
     ("fetch for both", "multicast"),
 ];
 
-/// Folders and files that are read. docs/words.md has the words itself, and two pages are printed
+/// Folders and files that are read. CONTRIBUTING.md has the words itself, and two pages are printed
 /// by programs whose tables have columns of these names.
 const READ: &[&str] = &["src", "crates", "data/suites", "docs", "README.md", "CONTRIBUTING.md"];
-const NOT_READ: &[&str] = &["docs/words.md", "docs/localise-rates.md", "docs/error-rates.md"];
+const NOT_READ: &[&str] =
+    &["CONTRIBUTING.md", "docs/appendix/localise-rates.md", "docs/appendix/error-rates.md"];
 const ENDINGS: &[&str] = &["rs", "md", "toml"];
 
 /// Every place in the repository where such a word stands.

@@ -15,8 +15,8 @@
 //!    of the error rate for each look, bounds the probability of even one wrong finding. A
 //!    candidate whose interval lies below the least effect is dropped.
 //!
-//! This module decides; the caller measures ([`Pairs`]). docs/error-rates.md has what the rules
-//! cost, simulated.
+//! This module decides; the caller measures ([`Pairs`]). docs/appendix/error-rates.md has what the
+//! rules cost, simulated.
 
 use crate::compare::judge::{self, Direction, Group, Judged, Observed, Rule};
 use fizeau_domain::{

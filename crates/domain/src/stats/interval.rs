@@ -16,9 +16,9 @@
 //!   Journal of Business and Economic Statistics 36, 2018), judged by Student's t. This one sees
 //!   drift and states that last, whatever the neighbours say.
 //!
-//! The wider of the two counts. docs/error-rates.md has the coverage, simulated. Where the samples
-//! leave the ends unknown, the interval is their range with a confidence below [`CONFIDENCE`], and
-//! reports say [`TOO_FEW`].
+//! The wider of the two counts. docs/appendix/error-rates.md has the coverage, simulated. Where the
+//! samples leave the ends unknown, the interval is their range with a confidence below
+//! [`CONFIDENCE`], and reports say [`TOO_FEW`].
 
 use super::{
     Interval,

@@ -25,7 +25,7 @@
 //! - The **gate**: where the noise of one repeat is above a third of the least effect, a reference
 //!   may fail nobody. A floor still can, since it is for what is grossly slow.
 //!
-//! docs/accept-rates.md has the error rates of these rules, simulated.
+//! docs/appendix/accept-rates.md has the error rates of these rules, simulated.
 
 mod scatter;
 mod standing;

@@ -2,8 +2,8 @@
 //! threshold that it has to reach.
 //!
 //! The fault is given a bad day: of its exchanges only as many are slow as in the worst twentieth
-//! of all cases, and their mean is off towards the healthy rate by as much. docs/localise-rates.md
-//! sets these numbers beside simulations.
+//! of all cases, and their mean is off towards the healthy rate by as much.
+//! docs/appendix/localise-rates.md sets these numbers beside simulations.
 
 use super::{
     fit::NAMED_FROM,

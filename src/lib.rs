@@ -1,7 +1,7 @@
 //! Fizeau tells how close a machine runs to the speed of light.
 //!
-//! A [case](fizeau_domain::case) is planned, prepared into a [workload](fizeau_bench::Workload) on a
-//! [rank](fizeau_bench::Rank), timed into [samples](fizeau_domain::outcome::Samples),
+//! A [case](fizeau_domain::case) is planned, prepared into a [workload](fizeau_bench::Workload) on
+//! a [rank](fizeau_bench::Rank), timed into [samples](fizeau_domain::outcome::Samples),
 //! [summarised](fizeau_domain::stats::Summary), set against the
 //! [speed of light](fizeau_domain::spec) of a part, kept in a [record](fizeau_record), and only
 //! then shown in a [document](fizeau_report::Document).

@@ -1,6 +1,6 @@
-//! The examples of README and of the page of commands are run as they stand.
+//! The README's examples are run as they stand.
 
 #[test]
-fn the_examples_of_the_pages_hold() {
-    trycmd::TestCases::new().case("README.md").case("docs/commands.md");
+fn the_examples_of_the_readme_hold() {
+    trycmd::TestCases::new().case("README.md");
 }

@@ -4,6 +4,7 @@
 #   scripts/gpu.sh verify     every kernel at small and odd shapes: right or wrong (about 4 minutes)
 #   scripts/gpu.sh figures    memory, links, launches, matrix products and attention, in turn with
 #                             other people's kernels (about 8 minutes)
+#   scripts/gpu.sh tune       variants of kernels, libraries and peers in rotation (about 9 minutes)
 #   scripts/gpu.sh verify 'gemm/fp8/*'    only the cases that a selector of `fizeau run` names
 #
 # Options, after the part: --out DIR, where the summary and an archive of all records go; --limit
@@ -31,6 +32,8 @@ case $part in
     # A little more than the limits in scripts/gpu.py: it ends by itself, and this is for when it hangs.
     verify) guard=390 ;;
     figures) guard=570 ;;
+    # Its own limit is --limit, 540 s where none is given.
+    tune) guard=620 ;;
     *)
         sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
         exit 2
@@ -56,5 +59,9 @@ fi
 # PyTorch multiplies by hipBLASLt on AMD's GPUs where it is told to.
 export TORCH_BLAS_PREFER_HIPBLASLT=1
 
-exec timeout --kill-after=10 "$guard" "${PYTHON:-python3}" scripts/gpu.py "$part" "$@" \
+script=scripts/gpu.py
+if [ "$part" = tune ]; then
+    script=scripts/tune.py
+fi
+exec timeout --kill-after=10 "$guard" "${PYTHON:-python3}" "$script" $([ "$part" = tune ] || echo "$part") "$@" \
     --program "$program" --device "$device" --work "$work" --default-out "$out"

@@ -1,6 +1,9 @@
 //! The GPU kernels of `kernels/` that build.rs embeds into the program, handed to the device crate.
 
+use anyhow::Context as _;
 use fizeau_device::bundle::{Bundle, KernelFile, KernelFiles};
+use fizeau_domain::kernel::manifest::{self, Manifest};
+use std::{fs, path::Path};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -19,11 +22,56 @@ pub static BUNDLE: Bundle = Bundle {
     headers: HEADERS,
 };
 
+/// The folder whose texts are taken for those of [`BUNDLE`], where this variable names one: a copy
+/// of `kernels/`, for trying a change of a kernel without building the program anew.
+pub const FROM: &str = "FIZEAU_KERNELS_FROM";
+
+/// The kernels of this process: those of the program, or the texts of the folder that [`FROM`]
+/// names, without binaries.
+///
+/// # Errors
+///
+/// Where the folder lacks a file of its list, or the list is broken.
+pub fn bundle() -> anyhow::Result<Bundle> {
+    let Some(folder) = std::env::var_os(FROM) else { return Ok(BUNDLE) };
+    let folder = Path::new(&folder);
+    let text = |below: &str| -> anyhow::Result<&'static str> {
+        let path = folder.join(below);
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("{FROM}: cannot read {}", path.display()))?;
+        // One bundle for the life of the process.
+        Ok(text.leak())
+    };
+    let kernels = |list: &str| -> anyhow::Result<KernelFiles> {
+        let manifest = text(list)?;
+        let listed: Manifest = toml::from_str(manifest)
+            .with_context(|| format!("{FROM}: {}", folder.join(list).display()))?;
+        let file = |file: manifest::File| {
+            let text = text(&file.path)?;
+            Ok(KernelFile { path: file.path.leak(), text, binaries: &[] })
+        };
+        let files: anyhow::Result<Vec<KernelFile>> = listed.file.into_iter().map(file).collect();
+        Ok(KernelFiles { manifest, files: files?.leak(), compilers: &[] })
+    };
+    let mut headers = Vec::new();
+    for &(name, _) in HEADERS {
+        headers.push((name, text(&format!("include/{name}"))?));
+    }
+    let (nvidia, amd) = (kernels("kernels.toml")?, kernels("amd.toml")?);
+    Ok(Bundle { nvidia, amd, headers: headers.leak() })
+}
+
+/// What a record says of kernels that are not the program's own.
+pub fn words() -> Option<String> {
+    let folder = std::env::var_os(FROM)?;
+    let folder = Path::new(&folder).file_name().unwrap_or_default().display();
+    Some(format!("kernels are compiled from the texts of the folder {folder}, by {FROM}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fizeau_domain::kernel::manifest::{Manifest, family};
-    use std::{fs, path::Path};
+    use fizeau_domain::kernel::manifest::family;
 
     fn manifest(kernels: &KernelFiles) -> Manifest {
         toml::from_str(kernels.manifest).expect("a list of kernels")

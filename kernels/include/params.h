@@ -155,6 +155,13 @@ struct ClockParams {
 };
 static_assert(sizeof(ClockParams) == 16, "the mirror");
 
+struct CountersParams {
+  u64* counted;      // [turn, cycles, nanoseconds] for each unit, 64 bytes apart
+  u64 units;         // that have a place there
+  u64 turn;          // tells what this launch left from what an earlier one did
+};
+static_assert(sizeof(CountersParams) == 24, "the mirror");
+
 struct HoldParams {
   const u32* released;  // in host memory; anything but 0 lets the stream go on
   u64 limit;         // nanoseconds after which it goes on whatever stands there

@@ -5,6 +5,7 @@ aten/src/ATen/native/cuda/ScaledBlas.cpp (`is_blockwise_..._scaling`); scripts/c
 these peers against it without a GPU.
 """
 
+import importlib
 import math
 
 
@@ -48,6 +49,18 @@ def peers(torch):
 
         def function():
             torch.backends.cuda.matmul.allow_tf32 = tf32
+            torch.matmul(a, b, out=c)
+        return function
+
+    def by_columns(point):
+        if point["operation"] != "gemm" or point["dtype"] != "tf32":
+            return None
+        a, b = operands(point, torch.float32)
+        b = b.t().contiguous().t()
+        c = torch.empty(point["m"], point["n"], device="cuda", dtype=a.dtype)
+
+        def function():
+            torch.backends.cuda.matmul.allow_tf32 = True
             torch.matmul(a, b, out=c)
         return function
 
@@ -102,6 +115,21 @@ def peers(torch):
         return lambda: torch._scaled_mm(a, b.t(), scale_a=scale_a, scale_b=scale_b,
                                         out_dtype=torch.bfloat16)
 
+    def deep_gemm(module):
+        """fp8 with a scale for each 128 along k of A's rows and each 128 x 128 of B."""
+        def make(point):
+            if point["operation"] != "gemm" or point["dtype"] != "fp8block":
+                return None
+            m, n, k = point["m"], point["n"], point["k"]
+            a, b = elements(m, k), elements(n, k)
+            blocks, lines = up(k, 128) // 128, up(n, 128) // 128
+            scale_a = torch.rand(m, blocks, device="cuda") + 0.5
+            scale_a = module.get_mn_major_tma_aligned_tensor(scale_a)
+            scale_b = torch.rand(lines, blocks, device="cuda") + 0.5
+            c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+            return lambda: module.fp8_gemm_nt((a, scale_a), (b, scale_b), c)
+        return make
+
     def grouped(point):
         if point["operation"] != "grouped" or point["dtype"] != "bf16":
             return None
@@ -121,6 +149,8 @@ def peers(torch):
             return None
         shape = [(point["m"], point["k"]), (point["k"], point["n"])]
         a, b = (torch.randint(-128, 128, size, device="cuda", dtype=torch.int8) for size in shape)
+        # By columns: no kernel of tensor cores takes B by rows.
+        b = b.t().contiguous().t()
         return lambda: torch._int_mm(a, b)
 
     def triton(point):
@@ -134,6 +164,12 @@ def peers(torch):
         function(a, b)
         return lambda: function(a, b)
 
-    return [("torch.matmul", matmul), ("torch._scaled_mm", scaled),
-            ("torch._scaled_mm in blocks", block_scaled), ("torch._int_mm", integers),
+    found = []
+    try:
+        found.append(("DeepGEMM", deep_gemm(importlib.import_module("deep_gemm"))))
+    except Exception:  # Where it is not installed, or does not load here.
+        pass
+    return [*found, ("torch.matmul", matmul), ("torch.matmul, B by columns", by_columns),
+            ("torch._scaled_mm", scaled),
+            ("torch._scaled_mm in blocks", block_scaled), ("torch._int_mm, B by columns", integers),
             ("torch._grouped_mm", grouped), ("triton", triton)]

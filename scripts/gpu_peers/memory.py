@@ -26,7 +26,10 @@ def peers(torch):
             return lambda: a.fill_(0.7)
         b = array(length)
         if point["stream"] == "copy":
-            return lambda: a.copy_(b)
+            def copy():
+                a.copy_(b)
+            copy.captures = False
+            return copy
         if point["stream"] == "scale":
             return lambda: torch.mul(b, 0.7, out=a)
         if point["stream"] == "dot":

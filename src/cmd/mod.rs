@@ -5,6 +5,7 @@ mod ab;
 mod accept;
 mod claim;
 mod compare;
+mod contend;
 mod devices;
 mod discover;
 mod doctor;
@@ -147,6 +148,9 @@ pub enum Verb {
     },
     /// Print the manual page
     Man,
+    /// Take samples as another process asks for them: one JSON object a line, in and out
+    #[command(hide = true)]
+    Contend(contend::ContendArgs),
     /// Set limits of a device for another process of this program, and put them back when it ends
     #[command(hide = true)]
     KeepLimits(keep_limits::KeepLimitsArgs),
@@ -165,7 +169,13 @@ fizeau measures how close a machine runs to the speed of light. Next:
 
 /// Runs the command line; what `main` returns.
 pub fn main() -> ExitCode {
-    fizeau_device::bundle::install(kernels::BUNDLE);
+    match kernels::bundle() {
+        Ok(bundle) => fizeau_device::bundle::install(bundle),
+        Err(error) => {
+            say(&format!("{error:#}"));
+            return ExitCode::from(exit::USAGE);
+        }
+    }
     if !parent::end_with_launcher() {
         return ExitCode::from(exit::COULD_NOT_RUN);
     }
@@ -202,6 +212,7 @@ pub fn main() -> ExitCode {
             print(String::from_utf8_lossy(&text).trim_end())
         }
         Some(Verb::Man) => man(),
+        Some(Verb::Contend(args)) => contend::run(&args, &cli.global),
         Some(Verb::KeepLimits(args)) => keep_limits::run(&args),
         Some(Verb::Schema) => schema(),
     };

@@ -4,6 +4,7 @@
 //! it is doubled until it lasts long enough for the timer not to matter. Cold samples are never
 //! batched, since only the first iteration of a batch would be cold.
 
+pub mod regime;
 pub mod stop;
 
 use fizeau_comm::{Alone, Communicator, Rank};

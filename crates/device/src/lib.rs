@@ -152,6 +152,10 @@ pub trait Device {
     /// Observes the clock now, by counting cycles against time on a unit that works.
     fn observe_clock(&self) -> Result<Option<Megahertz>>;
 
+    /// Whether each [`Timing`] from now on has the clock of the units while it was taken. A device
+    /// that cannot tell it so leaves it out.
+    fn tell_clock(&self, _tells: bool) {}
+
     /// The fastest clock that [`Device::observe_clock`] has shown so far while `units` units
     /// worked; `None` where it is not kept.
     fn fastest_clock(&self, _units: u32) -> Option<Megahertz> {

@@ -294,6 +294,18 @@ pub enum Cache {
 
 named!(Cache { Cold => "cold", Hot => "hot" });
 
+/// The state of power and heat that samples were taken in. What a regulator of power lowers under
+/// load, and a time that was taken before it did so, are not of the same machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regime {
+    /// Each sample begins after a rest, in the same state: a few milliseconds of load at most.
+    Burst,
+    /// The same load for 0.3 s at least before the first sample, and no rest between samples.
+    Settled,
+}
+
+named!(Regime { Burst => "burst", Settled => "settled" });
+
 /// Samples in the other state of the caches than the headline's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contrast {

@@ -25,6 +25,7 @@ pub mod v1;
 mod version;
 
 pub use fizeau_domain::spec::Network;
+pub use mirror::Mirror;
 pub use version::{CURRENT, Version};
 
 use fizeau_domain::{

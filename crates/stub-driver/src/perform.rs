@@ -28,6 +28,9 @@ pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i3
     if call.name() == "util_clock" {
         show_clock(state, stream, &call.params, u64::from(call.shape[0]));
     }
+    if call.name() == "util_counters" {
+        show_counters(state, stream, &call.params);
+    }
     OK
 }
 
@@ -37,6 +40,23 @@ fn run(state: &mut State, call: &Call) -> i32 {
     state.log(format!("fault {}: {words}", call.name()));
     let is_access = words.contains("an access to 0x") || words.contains("beside the block");
     state.give(if is_access { ILLEGAL_ADDRESS } else { LAUNCH_FAILED })
+}
+
+/// What the counters of all units show is time too: the cycles and nanoseconds that have passed on
+/// the stream.
+fn show_counters(state: &mut State, stream: usize, params: &[u8]) {
+    let words = params.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+    let [Some(counted), Some(units), Some(turn)] = ({
+        let mut words = words;
+        [words.next(), words.next(), words.next()]
+    }) else {
+        return;
+    };
+    let shown = [turn, state.cycles_on(stream) as u64, state.now_on(stream) as u64];
+    for unit in 0..units {
+        // The kernel was within its memory, or it would have been refused.
+        let _ = state.memory.store(counted + 64 * unit, &shown);
+    }
 }
 
 /// What a kernel reads off the clock is time, and so the script's: of each block, the nanoseconds

@@ -1,7 +1,7 @@
 //! What the stub remembers of a process.
 
 use crate::{
-    cost::{Cost, Path},
+    cost::{CLOCK, Cost, Path},
     limits,
     memory::{Memory, Owner},
     model::Call,
@@ -54,6 +54,8 @@ type Behind = Box<dyn FnOnce(&mut State) + Send>;
 #[derive(Clone, Copy, Default)]
 struct At {
     nanoseconds: f64,
+    /// Cycles that the units have counted meanwhile.
+    cycles: f64,
     /// Events that were recorded on it.
     region: u64,
 }
@@ -230,7 +232,15 @@ impl State {
     /// Lets time pass on a stream, as noise and drift will have it.
     pub fn pass(&mut self, stream: usize, nanoseconds: f64) {
         let stretch = self.script.slow * self.script.speeds.stretch(self.moment(stream));
-        self.streams_at.entry(stream).or_default().nanoseconds += nanoseconds * stretch;
+        let clock = CLOCK * self.speed(Resource::Clock, stream, None);
+        let at = self.streams_at.entry(stream).or_default();
+        at.nanoseconds += nanoseconds * stretch;
+        at.cycles += nanoseconds * stretch * clock;
+    }
+
+    /// The cycles that the units of a stream's device have counted while it worked.
+    pub fn cycles_on(&self, stream: usize) -> f64 {
+        self.streams_at.get(&stream).map_or(0.0, |at| at.cycles)
     }
 
     /// The time on a stream, in nanoseconds.

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     data::Catalogue,
+    kernels,
     session::{self, Apart, End, Session},
     world::{self, Choice, HostName, Joined, KeptRecord, Link, Seat, Seats, Terms, choice, memory},
 };
@@ -555,6 +556,7 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
         header.environment.warnings.splice(0..0, choice::unused_drivers());
     }
     header.environment.warnings.extend(session::planted::words());
+    header.environment.warnings.extend(kernels::words());
     if args.no_host_name {
         header.environment.host = None;
     }

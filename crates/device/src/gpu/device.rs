@@ -8,7 +8,7 @@ use super::{
     function::{self, Action},
     gate::Gate,
     graph::Graph,
-    kernels::Kernels,
+    kernels::{Counters, Kernels},
     liveness::LivenessProbe,
     memory::{self, Owned, Remote},
     sensors::ReadSensors,
@@ -29,7 +29,7 @@ use fizeau_domain::{
 };
 use fizeau_record::Environment;
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
 };
@@ -62,6 +62,10 @@ pub struct GpuDevice<S: ReadSensors> {
     evictors: OnceCell<[Buffer; 2]>,
     /// None where the kernel cannot be had that it is made of.
     gate: OnceCell<Option<Gate>>,
+    /// Whether the clock is told with each timing, and what tells it: none where its kernel cannot
+    /// be had.
+    tells_clock: Cell<bool>,
+    counters: OnceCell<Option<Counters>>,
     /// None where its kernels cannot be had.
     words: OnceCell<Option<FillCompare>>,
     /// None where what it needs cannot be had.
@@ -90,9 +94,20 @@ impl<S: ReadSensors> GpuDevice<S> {
             loaded: RefCell::default(),
             evictors: OnceCell::new(),
             gate: OnceCell::new(),
+            tells_clock: Cell::new(false),
+            counters: OnceCell::new(),
             words: OnceCell::new(),
             heart: OnceCell::new(),
         })
+    }
+
+    /// What tells the clock with a timing, where it is asked for.
+    fn counters(&self) -> Option<&Counters> {
+        let load = || {
+            let kernel = self.kernels.load(&self.context, Operation::Counters, "portable").ok()?;
+            Counters::new(kernel, &self.context, self.properties.units).ok()
+        };
+        self.tells_clock.get().then(|| self.counters.get_or_init(load).as_ref()).flatten()
     }
 
     /// The kernels that fill and compare this device's own memory, in whole words.
@@ -177,10 +192,23 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
         if let Some(gate) = gate {
             gate.close(&self.context)?;
         }
+        let counters = self.counters();
+        if let Some(counters) = counters {
+            counters.leave(&self.context, 0)?;
+        }
         let time = self.context.timed(work)?;
         let throttled = self.watch.as_ref().is_some_and(Sampler::is_throttled);
+        let clock = counters.map(|counters| {
+            counters.leave(&self.context, 1)?;
+            counters.clock(&self.context)
+        });
+        let clock = clock.transpose()?.flatten();
         let host_was_late = gate.as_ref().is_some_and(Gate::gave_up);
-        Ok(Timing { time, clock: None, throttled, host_was_late })
+        Ok(Timing { time, clock, throttled, host_was_late })
+    }
+
+    fn tell_clock(&self, tells: bool) {
+        self.tells_clock.set(tells);
     }
 
     fn evict_cache(&self) -> Result<()> {

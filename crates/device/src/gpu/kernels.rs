@@ -4,9 +4,12 @@
 //! device and its driver, else from its text: compiled by the compiler that suits the driver, or by
 //! the next one where that one refuses the text or the driver its binary.
 
+mod counters;
 mod observer;
 
 use self::observer::Observer;
+
+pub use self::counters::Counters;
 use super::{
     attention,
     compiler::{self, Source},

@@ -60,6 +60,8 @@ pub enum Operation {
     Compare,
     /// `util/clock`: counts the units' cycles against a timer.
     Clock,
+    /// `util/counters`: what each unit's counter of cycles and its timer show.
+    Counters,
     /// `util/hold`: holds a stream until the host lets it continue.
     Hold,
 }
@@ -93,6 +95,7 @@ impl Operation {
             Operation::Fill => Params::Fill(Zeroable::zeroed()),
             Operation::Compare => Params::Compare(Zeroable::zeroed()),
             Operation::Clock => Params::Clock(Zeroable::zeroed()),
+            Operation::Counters => Params::Counters(Zeroable::zeroed()),
             Operation::Hold => Params::Hold(Zeroable::zeroed()),
         }
     }
@@ -133,6 +136,7 @@ impl fmt::Display for Operation {
             Operation::Fill => f.write_str("util/fill"),
             Operation::Compare => f.write_str("util/compare"),
             Operation::Clock => f.write_str("util/clock"),
+            Operation::Counters => f.write_str("util/counters"),
             Operation::Hold => f.write_str("util/hold"),
         }
     }
@@ -179,6 +183,7 @@ impl FromStr for Operation {
                 "fill" => Some(Operation::Fill),
                 "compare" => Some(Operation::Compare),
                 "clock" => Some(Operation::Clock),
+                "counters" => Some(Operation::Counters),
                 "hold" => Some(Operation::Hold),
                 _ => None,
             },

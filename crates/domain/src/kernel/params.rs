@@ -145,6 +145,8 @@ closed_set! {
     Compare(CompareParams),
     /// `util/clock`.
     Clock(ClockParams),
+    /// `util/counters`.
+    Counters(CountersParams),
     /// `util/hold`.
     Hold(HoldParams),
 }
@@ -404,6 +406,16 @@ shared_with_kernels! {
         pub counted: u64,
         /// To work for.
         pub cycles: u64,
+    }
+
+    /// Of `util/counters`: what each unit's counters show.
+    pub struct CountersParams {
+        /// Three words for each unit, 64 bytes apart: `turn`, cycles, nanoseconds.
+        pub counted: u64,
+        /// How many units have a place there.
+        pub units: u64,
+        /// Tells what this launch left from what an earlier one did.
+        pub turn: u64,
     }
 
     /// Of `util/hold`: what is enqueued after it starts when the host says so.

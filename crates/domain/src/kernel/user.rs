@@ -247,6 +247,7 @@ fn is_open(operation: Operation) -> bool {
         | Operation::Fill
         | Operation::Compare
         | Operation::Clock
+        | Operation::Counters
         | Operation::Hold => false,
     }
 }

@@ -44,6 +44,8 @@ fn looks(criterion: &mut Criterion) {
         warmup_max: Seconds(0.0),
         sample_min: Seconds(0.0),
         deadline: Seconds(1.0),
+        regime: None,
+        beside: None,
     };
     let times = times(1_000);
     criterion.bench_function("look/1000", |bencher| {

@@ -164,6 +164,8 @@ fn outcome(
             stop: StopReason::Quiet,
         },
         summary,
+        regime: None,
+        beside: None,
         contrast: None,
         clock: Some(CLOCK),
         speed_of_light: Vec::new(),

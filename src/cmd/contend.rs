@@ -231,8 +231,8 @@ impl Stage<'_> {
             );
             return Err((words, false));
         }
-        let takes_turns = bench::headline_cache(&case, made.copies()).0 == Cache::Cold
-            && made.copies() > 1;
+        let takes_turns =
+            bench::headline_cache(&case, made.copies()).0 == Cache::Cold && made.copies() > 1;
         made.take_turns(takes_turns);
         let mut contender = Contender { workload: made, seconds: 0.0 };
         contender.seconds = contender.look(self.rank, &settings).map_err(of_device)?;
@@ -299,7 +299,8 @@ impl Contender<'_> {
         let mut enqueue = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
         let cache = Cache::Hot;
         let (device, enqueue) = (rank.device, &mut enqueue);
-        what(&mut Timed { device, enqueue, cache, batch, settings })
+        let lasts = Seconds(self.seconds * f64::from(granule) * f64::from(batch));
+        what(&mut Timed { device, enqueue, cache, batch, lasts, settings })
     }
 
     fn sample(
@@ -314,7 +315,7 @@ impl Contender<'_> {
         let of_batch = self.seconds * f64::from(granule);
         let batch = (load.0 / of_batch).round().clamp(1.0, 1e6) as u32;
         let timings = self.timed(rank, batch, settings, |timed| {
-            timed.settle(regime)?;
+            timed.begin(regime, Seconds(0.0))?;
             (0..count).map(|_| timed.sample(regime)).collect::<Result<Vec<_>, _>>()
         })?;
         let iterations = batch.saturating_mul(granule);

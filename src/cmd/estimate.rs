@@ -1,9 +1,11 @@
 //! How long cases take, estimated before they run: for `list`, `suites` and a run's remaining time.
 
+use crate::measure::regime;
 use fizeau_bench as bench;
 use fizeau_domain::{
     case::{Case, Collective, CollectivePoint, Contents, GemmPoint, Point, SdcPoint},
     dtype::Dtype,
+    outcome::Regime,
     spec::{self, Conditions, Part, Properties},
     suite::MeasureSettings,
     units::Seconds,
@@ -41,7 +43,16 @@ pub fn all(
         let setup = setup(case, properties).0 * if shares { 0.5 } else { 1.0 };
         let iteration = iteration(case, properties, part);
         let least = f64::from(settings.samples_min) * iteration;
-        let sampling = (settings.time_min.0 + settings.time_max.0) / 2.0;
+        let asked = settings.regime.filter(|_| case.point.depends_on_power());
+        let (least, settling) = match regime::possible(asked, Seconds(iteration), 1) {
+            Some(Regime::Burst) if settings.beside.is_some() => {
+                (least * (1.0 + regime::REST), regime::SETTLING.0)
+            }
+            Some(Regime::Burst) => (least * (1.0 + regime::REST), 0.0),
+            Some(Regime::Settled) => (least, regime::SETTLING.0),
+            None => (least, 0.0),
+        };
+        let sampling = (settings.time_min.0 + settings.time_max.0) / 2.0 + settling;
         Seconds(sampling.max(least) + settings.warmup_max.0 / 2.0 + 2.0 * iteration + setup)
     };
     cases.iter().enumerate().map(of).collect()

@@ -7,10 +7,11 @@
 pub mod regime;
 pub mod stop;
 
+use self::regime::Timed;
 use fizeau_comm::{Alone, Communicator, Rank};
 use fizeau_device::{Device, DeviceError, Timing, clock};
 use fizeau_domain::{
-    outcome::{Cache, Samples, Warmup},
+    outcome::{Cache, Regime, Samples, Warmup},
     stats::quantile,
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
@@ -36,6 +37,8 @@ pub struct Ready {
     pub batch: u32,
     /// What was run to find it.
     pub warmup: Warmup,
+    /// How long a sample takes: the last region of the warm-up.
+    pub lasts: Seconds,
 }
 
 /// Warm-up times are judged in windows of this length: settled when the medians of two windows in a
@@ -107,12 +110,14 @@ pub fn warm_up(
             before = Some(median);
         }
         if settled || over {
-            return Ok(Ready { batch, warmup: Warmup { iterations, time: spent, settled } });
+            let warmup = Warmup { iterations, time: spent, settled };
+            return Ok(Ready { batch, warmup, lasts: time });
         }
     }
 }
 
-/// Samples until the settings say stop. The budget counts what passes between samples too:
+/// Samples in a regime, after so much of the same load before the warm-up, until the settings say
+/// stop. The budget counts what passes between samples too:
 /// evicting caches can take a thousand times longer than what is measured.
 ///
 /// # Errors
@@ -122,7 +127,8 @@ pub fn sample(
     Rank { device, peers }: Rank<'_>,
     enqueue: &mut Enqueue<'_>,
     cache: Cache,
-    Ready { batch, warmup }: Ready,
+    Ready { batch, warmup, lasts }: Ready,
+    (regime, before): (Option<Regime>, Seconds),
     settings: &MeasureSettings,
 ) -> Result<Taken, DeviceError> {
     let mut times = Vec::with_capacity(settings.samples_max as usize);
@@ -130,9 +136,13 @@ pub fn sample(
     let mut throttled = Vec::new();
     let mut spent = Seconds(0.0);
     let mut rule = stop::Rule::new(settings);
+    let mut timed = Timed { device, enqueue, cache, batch, lasts, settings };
+    if let Some(regime) = regime {
+        timed.begin(regime, before + warmup.time)?;
+    }
     let (start, mut looked) = (clock::now(), clock::now());
     let stop = loop {
-        let timing = region(device, enqueue, cache, batch, settings)?;
+        let timing = timed.sample(regime.unwrap_or(Regime::Settled))?;
         if timing.throttled {
             throttled.push(times.len() as u32);
         }
@@ -221,6 +231,8 @@ pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError>
         warmup_max: Seconds(0.01),
         sample_min: Seconds(0.0),
         deadline: Seconds(10.0),
+        regime: None,
+        beside: None,
     };
     let rank = Rank { device, peers: &Alone };
     let measure = |known: Seconds| {
@@ -231,7 +243,7 @@ pub fn self_test(device: &dyn Device) -> Result<Vec<KnownDuration>, DeviceError>
             Ok(())
         };
         let ready = warm_up(rank, &mut work, Cache::Hot, &settings)?;
-        let taken = sample(rank, &mut work, Cache::Hot, ready, &settings)?;
+        let taken = sample(rank, &mut work, Cache::Hot, ready, (None, Seconds(0.0)), &settings)?;
         let times: Vec<f64> = taken.samples.times.iter().map(|time| time.0).collect();
         Ok(KnownDuration { known, found: Seconds(quantile::median(&times)) })
     };
@@ -252,6 +264,8 @@ mod tests {
         warmup_max: Seconds(0.1),
         sample_min: Seconds(1e-4),
         deadline: Seconds(10.0),
+        regime: None,
+        beside: None,
     };
 
     /// How near, `fizeau doctor` says of the machine it runs on. Other work here can only lengthen
@@ -278,7 +292,8 @@ mod tests {
         let rank = Rank { device: device.as_ref(), peers: &Alone };
         let ready = warm_up(rank, &mut |_| Ok(()), Cache::Hot, &SETTINGS);
         let ready = ready.expect("nothing can fail");
-        let taken = sample(rank, &mut |_| Ok(()), Cache::Hot, ready, &SETTINGS);
+        let taken =
+            sample(rank, &mut |_| Ok(()), Cache::Hot, ready, (None, Seconds(0.0)), &SETTINGS);
         let times: Vec<f64> =
             taken.expect("nor here").samples.times.iter().map(|time| time.0).collect();
         assert_eq!(ready.batch, BATCH_MAX);
@@ -306,7 +321,8 @@ mod tests {
         };
         let rank = Rank { device: &device, peers: &Alone };
         let ready = warm_up(rank, &mut work, Cache::Cold, &SETTINGS).expect("no fault");
-        let taken = sample(rank, &mut work, Cache::Cold, ready, &SETTINGS).expect("no fault");
+        let taken = sample(rank, &mut work, Cache::Cold, ready, (None, Seconds(0.0)), &SETTINGS)
+            .expect("no fault");
         assert!(repeats.iter().all(|&repeat| repeat == 1));
         let warmups = ready.warmup.iterations as usize;
         assert_eq!(device.evictions() as usize, warmups + taken.samples.times.len());

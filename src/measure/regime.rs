@@ -6,7 +6,7 @@
 //! and only times of the same regime are set beside each other.
 
 use super::{Enqueue, region};
-use fizeau_device::{Device, DeviceError, Timing, clock};
+use fizeau_device::{Device, DeviceError, Timing};
 use fizeau_domain::{
     outcome::{Cache, Regime},
     suite::MeasureSettings,
@@ -17,12 +17,24 @@ use fizeau_domain::{
 /// power that the work takes, on average, no regulator acts.
 pub const REST: f64 = 5.0;
 
+/// An iteration that is longer is no burst: an H100 or H200 under load lowers its clock after 20 to
+/// 26 ms (docs/methodology.md). It is timed settled.
+pub const BURST_MAX: Seconds = Seconds(0.01);
+
+/// The load before settled samples. The steps of H100 and H200 under load are over after 120 ms.
+pub const SETTLING: Seconds = Seconds(0.3);
+
 /// The untimed part of a burst, as a share of the timed one: pipelines and caches are warm then.
 const LEAD: f64 = 0.25;
 
-/// The load before settled samples. The steps of H100 and H200 under load are over after 120 ms
-/// (docs/tuning.md).
-pub const SETTLING: Seconds = Seconds(0.3);
+/// Work that lasts so long needs no untimed part.
+const LEAD_MAX: Seconds = Seconds(0.001);
+
+/// The longest warm-up before bursts, after which the device rests.
+pub const WARM_UP: Seconds = Seconds(0.01);
+
+/// Regions of settling, at most: work that takes no time would never end.
+const SETTLING_REGIONS: u32 = 100_000;
 
 /// Work that is timed: how it is put on the device, and the iterations of one sample.
 pub struct Timed<'t, 'e> {
@@ -34,6 +46,8 @@ pub struct Timed<'t, 'e> {
     pub cache: Cache,
     /// Iterations of a sample.
     pub batch: u32,
+    /// How long they take, about.
+    pub lasts: Seconds,
     /// For the deadline.
     pub settings: &'t MeasureSettings,
 }
@@ -43,35 +57,52 @@ impl Timed<'_, '_> {
         region(self.device, self.enqueue, self.cache, iterations, self.settings)
     }
 
-    /// Gets into the regime before its first sample: nothing for bursts, whose samples each bring
-    /// their own state; for settled samples a load of [`SETTLING`]. Returns how long it worked.
+    /// Gets into the regime before its first sample, after so much work: a rest before bursts, the
+    /// rest of [`SETTLING`] before settled samples.
     ///
     /// # Errors
     ///
     /// Whatever the device says, and [`DeviceError::Hang`] past the deadline.
-    pub fn settle(&mut self, regime: Regime) -> Result<Seconds, DeviceError> {
-        let mut spent = Seconds(0.0);
-        let start = clock::now();
-        // Both count: the load must be on the device, and work of no time would never end.
-        while regime == Regime::Settled && spent < SETTLING && start.elapsed() < SETTLING * 4.0 {
+    pub fn begin(&mut self, regime: Regime, worked: Seconds) -> Result<(), DeviceError> {
+        if regime == Regime::Burst {
+            self.device.rest(worked * REST);
+            return Ok(());
+        }
+        let mut spent = worked;
+        for _ in 0..SETTLING_REGIONS {
+            if spent >= SETTLING {
+                break;
+            }
             spent = spent + self.region(self.batch)?.time;
         }
-        Ok(spent)
+        Ok(())
     }
 
     /// One sample in a regime: the time is that of the whole batch.
     ///
     /// # Errors
     ///
-    /// As [`Timed::settle`].
+    /// As [`Timed::begin`].
     pub fn sample(&mut self, regime: Regime) -> Result<Timing, DeviceError> {
         if regime == Regime::Settled {
             return self.region(self.batch);
         }
-        let lead = (f64::from(self.batch) * LEAD).ceil() as u32;
-        let lead = self.region(lead.max(1))?.time;
+        let mut worked = Seconds(0.0);
+        if self.cache == Cache::Hot && self.lasts < LEAD_MAX {
+            let lead = (f64::from(self.batch) * LEAD).ceil() as u32;
+            worked = self.region(lead.max(1))?.time;
+        }
         let timing = self.region(self.batch)?;
-        clock::rest((lead + timing.time) * REST);
+        self.device.rest((worked + timing.time) * REST);
         Ok(timing)
+    }
+}
+
+/// The regime that a case can be timed in, whose iterations last so long, where one is asked for.
+/// Ranks that work together have no rests: each of them waits for the slowest.
+pub fn possible(asked: Option<Regime>, iteration: Seconds, processes: u32) -> Option<Regime> {
+    match asked {
+        Some(Regime::Burst) if iteration > BURST_MAX || processes > 1 => Some(Regime::Settled),
+        asked => asked,
     }
 }

@@ -73,6 +73,8 @@ mod tests {
             warmup_max: Seconds(0.1),
             sample_min: Seconds(1e-4),
             deadline: Seconds(1.0),
+            regime: None,
+            beside: None,
         }
     }
 

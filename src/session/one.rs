@@ -2,7 +2,7 @@
 //! [`guard`] to judge.
 
 use super::planted::{self, Slowed};
-use crate::measure::{self, Taken};
+use crate::measure::{self, Taken, regime};
 use fizeau_bench::{self as bench, Prepared, Rank, Unready, Workload};
 use fizeau_device::{
     Device, DeviceError,
@@ -12,7 +12,8 @@ use fizeau_device::{
 use fizeau_domain::{
     case::{Case, Point},
     outcome::{
-        AVAILABLE_MIN, Cache, Check, Contrast, Failure, Integrity, Measurement, Outcome, Samples,
+        AVAILABLE_MIN, Cache, Check, Contrast, Failure, InRegime, Integrity, Measurement, Outcome,
+        Regime, Samples,
     },
     spec::{Properties, Yardstick},
     stats::{Summary, quantile},
@@ -95,6 +96,9 @@ pub fn measure_prepared<'r>(
             let mut slowed = Slowed { workload: workload.as_mut(), share };
             return measure_workload(case, &mut slowed, rank, settings);
         }
+        if let Some(mut regulated) = planted::regulated(workload.as_mut()) {
+            return measure_workload(case, &mut regulated, rank, settings);
+        }
         measure_workload(case, workload.as_mut(), rank, settings)
     });
     let result = catch_unwind(attempt).unwrap_or_else(|payload| {
@@ -132,18 +136,20 @@ fn measure_workload(
     let before = verified(device, workload, "before timing")?;
 
     let copies = workload.copies();
-    let (cache, beside) = bench::headline_cache(case, copies);
+    let (cache, other_cache) = bench::headline_cache(case, copies);
+    let asked = settings.regime.filter(|_| case.point.depends_on_power());
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let units = case.point.units().unwrap_or(device.properties().units);
     let quota = QuotaWatch::begin(case, device.properties());
-    let (mut taken, mut available) = sample(rank, workload, units, cache, settings)?;
+    let state = State { cache, regime: asked, before: Seconds(0.0) };
+    let ((mut taken, mut regime), mut available) = sample(rank, workload, units, state, settings)?;
     let mut stopped_by_quota = quota.share();
     if available.is_some_and(|share| share < AVAILABLE_MIN) {
         let quota = QuotaWatch::begin(case, device.properties());
-        let again = sample(rank, workload, units, cache, settings)?;
+        let again = sample(rank, workload, units, state, settings)?;
         if again.1 > available {
-            (taken, available) = again;
+            ((taken, regime), available) = again;
             stopped_by_quota = quota.share();
         }
     }
@@ -157,14 +163,26 @@ fn measure_workload(
     let check = worse(before, verified(device, workload, "after timing")?);
     let integrity = workload.integrity()?.map(Box::new);
     let telemetry = device.telemetry();
-    let contrast =
-        beside.map(|other| contrast(rank, workload, units, other, settings)).transpose()?;
+    let other_regime = settings.beside.filter(|_| asked.is_some() && regime == asked);
+    let state = State { cache, regime: other_regime, before: Seconds(0.0) };
+    let beside =
+        other_regime.map(|_| sample_briefly(rank, workload, units, state, settings)).transpose()?;
+    let beside = beside.and_then(|(taken, regime)| {
+        let summary = Summary::of(&taken.samples.times)?;
+        Some(InRegime { regime: regime?, samples: taken.samples, summary })
+    });
+    // What was settled still is: it has hardly rested since.
+    let before = if regime == Some(Regime::Settled) { regime::SETTLING } else { Seconds(0.0) };
+    let state = State { cache, regime: asked, before };
+    let contrast = other_cache
+        .map(|other| contrast(rank, workload, units, State { cache: other, ..state }, settings))
+        .transpose()?;
     let (contrast, clocks_beside) = contrast.unzip();
 
     let Taken { samples, clocks } = taken;
-    let beside = clocks_beside.unwrap_or_default().into_iter();
+    let clocks_beside = clocks_beside.unwrap_or_default().into_iter();
     // All looks of one short case may be disturbed, those of a whole run are not.
-    let seen = clocks.iter().copied().chain(beside).chain(device.fastest_clock(units));
+    let seen = clocks.iter().copied().chain(clocks_beside).chain(device.fastest_clock(units));
     let clock_max = seen.max_by(|a, b| a.0.total_cmp(&b.0));
     let clocks = quantile::sorted(&clocks.iter().map(|clock| clock.0).collect::<Vec<f64>>());
     let clock_at = |share| (!clocks.is_empty()).then(|| quantile::quantile(&clocks, share));
@@ -175,8 +193,10 @@ fn measure_workload(
         code: Vec::new(),
         work: case.point.work(),
         cache,
+        regime,
         samples,
         summary,
+        beside,
         contrast,
         clock: clock_at(0.5).map(Megahertz),
         speed_of_light: Vec::new(),
@@ -192,6 +212,16 @@ fn measure_workload(
     Ok((measurement, Witness { timer, clock_max, copies }))
 }
 
+/// The state in which samples are to be taken.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    cache: Cache,
+    /// What is asked for; what is possible can differ.
+    regime: Option<Regime>,
+    /// How long the same load has just been on the device.
+    before: Seconds,
+}
+
 /// Warms up, waits until the units are its own, spoils the output and samples: what is verified
 /// afterwards is then the timed loop's own work, also where an iteration could leave out what one
 /// before has done. With the samples comes the share of the units that was available for them.
@@ -199,28 +229,34 @@ fn sample(
     rank: Rank<'_>,
     workload: &mut (dyn Workload + '_),
     units: u32,
-    cache: Cache,
+    State { cache, regime: asked, before }: State,
     settings: &MeasureSettings,
-) -> Result<(Taken, Option<f64>), DeviceError> {
+) -> Result<((Taken, Option<Regime>), Option<f64>), DeviceError> {
     let granule = workload.granule();
     // Operands that take turns with copies are in no cache, and need no eviction.
     let takes_turns = cache == Cache::Cold && workload.copies() > 1;
     workload.take_turns(takes_turns);
     let cache = if takes_turns { Cache::Hot } else { cache };
     let mut warming = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
-    let ready = measure::warm_up(rank, &mut warming, cache, settings)?;
-    let before = undisturbed(rank, units)?;
+    let mut warm_up = *settings;
+    if asked == Some(Regime::Burst) {
+        warm_up.warmup_max = Seconds(settings.warmup_max.0.min(regime::WARM_UP.0));
+    }
+    let ready = measure::warm_up(rank, &mut warming, cache, &warm_up)?;
+    let iteration = rank.peers.largest(ready.lasts.0 / f64::from(ready.batch))?;
+    let regime = regime::possible(asked, Seconds(iteration), rank.peers.processes());
+    let available_before = undisturbed(rank, units)?;
     // Only now, and before one thread alone spoils the output: a device that has not worked yet
     // shows the clock of a rest, and one core alone a higher clock than all together.
     let clock = rank.device.observe_clock()?;
     workload.poison()?;
     let mut enqueue = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
-    let mut taken = measure::sample(rank, &mut enqueue, cache, ready, settings)?;
+    let mut taken = measure::sample(rank, &mut enqueue, cache, ready, (regime, before), settings)?;
     taken.clocks.extend(clock);
     taken.clocks.extend(rank.device.observe_clock()?);
     let after = available(rank, units)?;
     each(&mut taken.samples, granule);
-    Ok((taken, before.zip(after).map(|(before, after)| before.min(after))))
+    Ok(((taken, regime), available_before.zip(after).map(|(one, other)| one.min(other))))
 }
 
 /// The time of one iteration of a batch that was timed together.
@@ -330,13 +366,14 @@ fn verified(
     Err(Stopped::Wrong(words, integrity))
 }
 
-fn contrast(
+/// Samples in another state than the headline's, with [`CONTRAST_SHARE`] of its budgets.
+fn sample_briefly(
     rank: Rank<'_>,
     workload: &mut (dyn Workload + '_),
     units: u32,
-    cache: Cache,
+    state: State,
     settings: &MeasureSettings,
-) -> Result<(Contrast, Vec<Megahertz>), Stopped> {
+) -> Result<(Taken, Option<Regime>), DeviceError> {
     let short = MeasureSettings {
         samples_min: settings.samples_min.div_ceil(2),
         time_min: Seconds(0.0),
@@ -344,7 +381,17 @@ fn contrast(
         warmup_max: settings.warmup_max * CONTRAST_SHARE,
         ..*settings
     };
-    let (taken, _) = sample(rank, workload, units, cache, &short)?;
+    Ok(sample(rank, workload, units, state, &short)?.0)
+}
+
+fn contrast(
+    rank: Rank<'_>,
+    workload: &mut (dyn Workload + '_),
+    units: u32,
+    state: State,
+    settings: &MeasureSettings,
+) -> Result<(Contrast, Vec<Megahertz>), Stopped> {
+    let (taken, _) = sample_briefly(rank, workload, units, state, settings)?;
     let summary = summary_of(&taken.samples.times)?;
-    Ok((Contrast { cache, samples: taken.samples, summary }, taken.clocks))
+    Ok((Contrast { cache: state.cache, samples: taken.samples, summary }, taken.clocks))
 }

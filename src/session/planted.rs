@@ -3,19 +3,107 @@
 //! longer. A release build does not look at the variable.
 
 use fizeau_bench::{Workload, sdc};
-use fizeau_device::{DeviceError, clock};
+use fizeau_device::{
+    DeviceError,
+    clock::{self, Moment},
+};
 use fizeau_domain::{
     case::Case,
     outcome::{Check, Integrity},
     selector::Selector,
 };
+use std::cell::Cell;
 
 /// The variable: `SELECTOR=SHARE`.
 const VARIABLE: &str = "FIZEAU_PLANT";
 
+/// A regulator of power for a host that has none: `FIZEAU_PLANT_TURBO=1.2@0.03` makes everything
+/// take 1.2 times as long after 0.03 s of work without a rest.
+const TURBO: &str = "FIZEAU_PLANT_TURBO";
+
+/// A load is forgotten while nothing works, at this share of the speed at which it grew.
+const FORGOTTEN: f64 = 0.25;
+
+thread_local! {
+    /// What the planted regulator knows: the load, and until when it has been counted.
+    static LOAD: Cell<Option<(f64, Moment)>> = const { Cell::new(None) };
+}
+
+/// The slowdown of the planted regulator, and the load from which on it acts.
+fn turbo() -> Option<(f64, f64)> {
+    if !fizeau_domain::CAN_PLANT {
+        return None;
+    }
+    let text = std::env::var(TURBO).ok()?;
+    let (slowdown, after) = text.split_once('@')?;
+    Some((slowdown.parse().ok().filter(|by| *by > 1.0)?, after.parse().ok()?))
+}
+
+/// A workload under the planted regulator.
+pub struct Regulated<'w> {
+    workload: &'w mut dyn Workload,
+    slowdown: f64,
+    after: f64,
+}
+
+/// The workload under the planted regulator, where one is asked for.
+pub fn regulated(workload: &mut dyn Workload) -> Option<Regulated<'_>> {
+    let (slowdown, after) = turbo()?;
+    Some(Regulated { workload, slowdown, after })
+}
+
+impl Workload for Regulated<'_> {
+    fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        let begun = clock::now();
+        let (load, until) = LOAD.get().unwrap_or((0.0, begun));
+        let rested = until.elapsed().0;
+        let mut load = (load - rested * FORGOTTEN).max(0.0);
+        for _ in 0..repeat {
+            let start = clock::now();
+            self.workload.enqueue(1)?;
+            if load > self.after {
+                clock::spin(start.elapsed() * (self.slowdown - 1.0))?;
+            }
+            load += start.elapsed().0;
+        }
+        LOAD.set(Some((load, clock::now())));
+        Ok(())
+    }
+
+    fn granule(&self) -> u32 {
+        self.workload.granule()
+    }
+
+    fn copies(&self) -> u32 {
+        self.workload.copies()
+    }
+
+    fn take_turns(&mut self, on: bool) {
+        self.workload.take_turns(on);
+    }
+
+    fn poison(&mut self) -> Result<(), DeviceError> {
+        self.workload.poison()
+    }
+
+    fn verify(&mut self) -> Result<Check, DeviceError> {
+        self.workload.verify()
+    }
+
+    fn integrity(&mut self) -> Result<Option<Integrity>, DeviceError> {
+        self.workload.integrity()
+    }
+}
+
 /// What is planted, in words for the record. `None` where nothing is.
 pub fn words() -> Option<String> {
-    let all = [slowed(), sdc::planted::words()];
+    let regulated = turbo().map(|(slowdown, after)| {
+        format!(
+            "{TURBO}: a test build takes {slowdown} times as long after {after} s of load; no \
+             measurement"
+        )
+    });
+    let all = [slowed(), regulated, sdc::planted::words()];
     let all: Vec<String> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join("; "))
 }

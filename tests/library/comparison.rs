@@ -28,6 +28,8 @@ const SETTINGS: MeasureSettings = MeasureSettings {
     warmup_max: Seconds(0.01),
     sample_min: Seconds(1e-4),
     deadline: Seconds(5.0),
+    regime: None,
+    beside: None,
 };
 
 /// Writes on a fake device: something that takes time.

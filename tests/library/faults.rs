@@ -28,6 +28,8 @@ const SETTINGS: MeasureSettings = MeasureSettings {
     warmup_max: Seconds(0.05),
     sample_min: Seconds(0.000_1),
     deadline: Seconds(5.0),
+    regime: None,
+    beside: None,
 };
 
 /// `a = b` through the device's own kernel.

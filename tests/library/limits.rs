@@ -280,6 +280,8 @@ impl Row {
             cache: if is_cold { Cache::Cold } else { Cache::Hot },
             summary: Summary::of(&samples.times).expect("samples"),
             samples,
+            regime: None,
+            beside: None,
             contrast: None,
             clock,
             speed_of_light: Vec::new(),

@@ -43,6 +43,7 @@ mod profiles;
 mod project;
 mod projected_records;
 mod quota;
+mod regimes;
 mod report;
 mod reproduction;
 mod serving;

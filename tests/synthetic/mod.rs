@@ -178,6 +178,8 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
             stop: if salt % 3 == 0 { StopReason::Quiet } else { StopReason::TimeBudget },
         },
         summary: summary(median, noise, count),
+        regime: None,
+        beside: None,
         contrast: None,
         clock: Some(Megahertz(4530.0)),
         speed_of_light,

@@ -75,6 +75,12 @@ impl Device for SynchronisedDevice<'_> {
         self.own.borrow_mut().push(timing.time.0);
         Ok(Timing { time: Seconds(slowest), ..timing })
     }
+    fn tell_clock(&self, tells: bool) {
+        self.device.tell_clock(tells);
+    }
+    fn rest(&self, time: Seconds) {
+        self.device.rest(time);
+    }
     fn evict_cache(&self) -> Result<()> {
         self.device.evict_cache()
     }

@@ -91,11 +91,25 @@ pub struct Fake {
     slowdown: f64,
     seed: u64,
     times: Vec<Seconds>,
+    steps: Vec<Step>,
 }
+
+/// A step of a regulator of power: from so much load on, everything takes so much longer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Seconds of work without a rest.
+    pub after: Seconds,
+    /// A factor on times.
+    pub slowdown: f64,
+}
+
+/// A load is forgotten while the device rests, at this share of the speed at which it grew: a rest
+/// of four times the work undoes it.
+const FORGOTTEN: f64 = 0.25;
 
 impl Default for Fake {
     fn default() -> Fake {
-        Fake { fault: None, slowdown: 1.0, seed: 0, times: Vec::new() }
+        Fake { fault: None, slowdown: 1.0, seed: 0, times: Vec::new(), steps: Vec::new() }
     }
 }
 
@@ -148,6 +162,11 @@ impl Fake {
         Fake { times, ..Fake::default() }
     }
 
+    /// With a regulator of power, whose steps stand in order.
+    pub fn regulated(self, steps: Vec<Step>) -> Fake {
+        Fake { steps, ..self }
+    }
+
     /// The device itself.
     pub fn device(&self) -> FakeDevice {
         FakeDevice {
@@ -155,6 +174,7 @@ impl Fake {
             properties: properties(),
             memory: Rc::default(),
             time: Cell::new(Seconds(0.0)),
+            load: Cell::new(Seconds(0.0)),
             launches: Cell::new(0),
             evictions: Cell::new(0),
             lost: Cell::new(false),
@@ -219,6 +239,8 @@ pub struct FakeDevice {
     properties: Properties,
     memory: Rc<RefCell<Memory>>,
     time: Cell<Seconds>,
+    /// What the regulator knows of.
+    load: Cell<Seconds>,
     launches: Cell<u64>,
     evictions: Cell<u64>,
     lost: Cell<bool>,
@@ -276,6 +298,17 @@ impl FakeDevice {
             _ => 1.0,
         };
         time * (factor * self.script.slowdown)
+    }
+
+    /// Works for a time that the regulator stretches, iteration by iteration.
+    fn work(&self, time: Seconds, repeat: u32) {
+        for _ in 0..repeat {
+            let load = self.load.get();
+            let step = self.script.steps.iter().rfind(|step| load >= step.after);
+            let time = time * step.map_or(1.0, |step| step.slowdown);
+            self.load.set(load + time);
+            self.time.set(self.time.get() + time);
+        }
     }
 
     /// The faults that end a launch.
@@ -372,8 +405,11 @@ impl Device for FakeDevice {
             stream(&mut self.memory.borrow_mut(), operation, params, launch.blocks, wrong)?;
         }
         let bytes = Bytes(params.length * 8 * operation.arrays());
-        let time = self.iteration(number, bytes) * f64::from(launch.repeat);
-        self.time.set(self.time.get() + time);
+        let time = self.iteration(number, bytes);
+        match self.script.steps.is_empty() {
+            true => self.time.set(self.time.get() + time * f64::from(launch.repeat)),
+            false => self.work(time, launch.repeat),
+        }
         Ok(())
     }
 
@@ -384,6 +420,11 @@ impl Device for FakeDevice {
         let throttled = self.has(Fault::Throttling);
         let clock = if throttled { CLOCK_THROTTLED } else { CLOCK };
         Ok(Timing { time: self.time.get(), clock: Some(clock), throttled, host_was_late: false })
+    }
+
+    fn rest(&self, time: Seconds) {
+        let left = self.load.get().0 - time.0 * FORGOTTEN;
+        self.load.set(Seconds(left.max(0.0)));
     }
 
     fn evict_cache(&self) -> Result<()> {

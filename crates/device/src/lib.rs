@@ -156,6 +156,11 @@ pub trait Device {
     /// that cannot tell it so leaves it out.
     fn tell_clock(&self, _tells: bool) {}
 
+    /// Does nothing for so long, so that the device is as it was before its last work.
+    fn rest(&self, time: Seconds) {
+        clock::rest(time);
+    }
+
     /// The fastest clock that [`Device::observe_clock`] has shown so far while `units` units
     /// worked; `None` where it is not kept.
     fn fastest_clock(&self, _units: u32) -> Option<Megahertz> {

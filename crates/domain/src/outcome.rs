@@ -6,6 +6,7 @@ use crate::{
     stats::Summary,
     units::{Celsius, Joules, Megahertz, Seconds, Watts},
 };
+use serde::Deserialize;
 
 /// What became of one case. The plan has one for each of its cases; none is ever left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,10 +84,15 @@ pub struct Measurement {
     pub work: Work,
     /// Whether what it reads was in the caches before each iteration.
     pub cache: Cache,
+    /// The state of power and heat that the headline's samples were taken in; none where the case
+    /// does not depend on it, or the record is of a program that did not keep it.
+    pub regime: Option<Regime>,
     /// The headline's samples.
     pub samples: Samples,
     /// The same, in numbers.
     pub summary: Summary,
+    /// Samples in the other regime, measured beside it where the suite asks for both.
+    pub beside: Option<InRegime>,
     /// The other state of the caches, measured beside it, where it means something.
     pub contrast: Option<Contrast>,
     /// Clock observed around and between the samples: median.
@@ -296,7 +302,8 @@ named!(Cache { Cold => "cold", Hot => "hot" });
 
 /// The state of power and heat that samples were taken in. What a regulator of power lowers under
 /// load, and a time that was taken before it did so, are not of the same machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Regime {
     /// Each sample begins after a rest, in the same state: a few milliseconds of load at most.
     Burst,
@@ -305,6 +312,17 @@ pub enum Regime {
 }
 
 named!(Regime { Burst => "burst", Settled => "settled" });
+
+/// Samples in the other regime than the headline's, in the same state of the caches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InRegime {
+    /// Which.
+    pub regime: Regime,
+    /// Its samples.
+    pub samples: Samples,
+    /// The same, in numbers.
+    pub summary: Summary,
+}
 
 /// Samples in the other state of the caches than the headline's.
 #[derive(Clone, Debug, PartialEq)]

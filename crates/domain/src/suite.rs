@@ -8,6 +8,7 @@ use crate::{
         StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
+    outcome::Regime,
     spec::Properties,
     units::{Bytes, Seconds},
 };
@@ -113,6 +114,13 @@ pub struct MeasureSettings {
     pub sample_min: Seconds,
     /// Time after which work counts as hung.
     pub deadline: Seconds,
+    /// The state of power and heat in which the cases are timed whose speed depends on it; absent:
+    /// whichever the warm-up leaves.
+    #[serde(default)]
+    pub regime: Option<Regime>,
+    /// The other one, measured beside it.
+    #[serde(default)]
+    pub beside: Option<Regime>,
 }
 
 /// The arithmetic ceilings.
@@ -569,6 +577,9 @@ impl MeasureSettings {
         }
         if self.samples_max > SAMPLES_LIMIT {
             return Err(format!("[measure] samples_max is {SAMPLES_LIMIT} at most"));
+        }
+        if self.beside.is_some() && (self.regime.is_none() || self.beside == self.regime) {
+            return Err("[measure] beside is the regime that `regime` is not".into());
         }
         if !self.noise_max.is_finite() || self.noise_max < 0.0 {
             return Err("[measure] noise_max is a share, such as 0.01".into());

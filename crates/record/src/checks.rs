@@ -37,17 +37,17 @@ pub fn impossible(line: &Line) -> Option<String> {
     let Some(first) = measured.samples.times.first() else {
         return Some(format!("{} is measured without a sample", measured.case));
     };
-    let beside = measured
-        .contrast
-        .iter()
-        .flat_map(|beside| [&beside.summary.median].into_iter().chain(&beside.samples.times));
+    let contrast = measured.contrast.iter().map(|one| (&one.samples, &one.summary));
+    let beside = measured.beside.iter().map(|one| (&one.samples, &one.summary)).chain(contrast);
+    let of_beside = beside.clone();
+    let beside =
+        beside.flat_map(|(samples, summary)| [&summary.median].into_iter().chain(&samples.times));
     let times = [first, &measured.summary.median].into_iter().chain(&measured.samples.times);
     if let Some(found) = times.chain(beside).find(|found| time(found)) {
         let case = &measured.case;
         return Some(format!("{:e} s for {case}: no case is measured in that time", found.0));
     }
-    let beside = measured.contrast.iter().map(|one| (&one.samples, &one.summary));
-    let mut all = std::iter::once((&measured.samples, &measured.summary)).chain(beside);
+    let mut all = std::iter::once((&measured.samples, &measured.summary)).chain(of_beside);
     let why = all.find_map(|(samples, summary)| unlike(samples, summary))?;
     Some(format!("{}: {why}", measured.case))
 }
@@ -90,7 +90,9 @@ fn unlike(samples: &Samples, summary: &Summary) -> Option<String> {
 /// other: such a record has no effective sample size. Whether all samples are there that its
 /// summaries count.
 pub fn renew_intervals(measured: &mut Measurement) -> bool {
-    let beside = measured.contrast.iter_mut().map(|one| (&one.samples, &mut one.summary));
+    let contrast = measured.contrast.iter_mut().map(|one| (&one.samples, &mut one.summary));
+    let beside = measured.beside.iter_mut().map(|one| (&one.samples, &mut one.summary));
+    let beside = beside.chain(contrast);
     let mut all = true;
     for (samples, summary) in
         std::iter::once((&measured.samples, &mut measured.summary)).chain(beside)

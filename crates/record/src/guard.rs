@@ -55,8 +55,13 @@ pub fn judge(
         let why = too_fast(contrast.summary.median, limit(contrast.cache).as_ref()?)?;
         Some((Invalidity::FasterThanLight, format!("with {} caches, {why}", contrast.cache)))
     });
-    let disbelief =
-        disbelief(&measurement, witness.timer, limit(measurement.cache).as_ref()).or(beside);
+    let other_regime = measurement.beside.as_ref().and_then(|one| {
+        let why = too_fast(one.summary.median, limit(measurement.cache).as_ref()?)?;
+        Some((Invalidity::FasterThanLight, format!("{} by regime, {why}", one.regime)))
+    });
+    let disbelief = disbelief(&measurement, witness.timer, limit(measurement.cache).as_ref())
+        .or(beside)
+        .or(other_regime);
     match disbelief {
         Some((invalidity, reason)) => {
             Outcome::Invalid { invalidity, reason, measurement: Box::new(measurement) }

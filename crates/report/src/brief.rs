@@ -5,7 +5,7 @@ use super::{
     Block, Ceilings, Document, Fact,
     about::{Counts, RunState},
     case_table::{failure_name, invalidity_name},
-    headline, integrity, rank, summary, unknown, without_numbers,
+    headline, integrity, rank, regime, summary, unknown, without_numbers,
 };
 use fizeau_domain::{outcome::Outcome, text::counted};
 use fizeau_record::Record;
@@ -28,6 +28,7 @@ pub fn document(record: &Record) -> Document {
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));
     }
+    blocks.extend(regime::sentence(record).map(Block::Text));
     blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
     blocks.extend(broken(record).into_iter().map(Block::Failure));
     blocks.extend(summary::short_remarks(record).first(NAMED_MAX).blocks());

@@ -1,7 +1,7 @@
 //! The tables of every case: those that gave a number, and those that did not, apart, so that an
 //! invalid number is never read as a result.
 
-use super::{Ceilings, Cell, Column, Table, Weight, reproduce, unknown::kind_of};
+use super::{Ceilings, Cell, Column, Table, Weight, regime, reproduce, unknown::kind_of};
 use fizeau_domain::{
     case::Point,
     outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
@@ -39,6 +39,12 @@ const MEASURED: &[Column] = &[
 const STOPPED_BY_QUOTA: Column =
     Column { key: "stopped_by_quota", title: "stopped by quota", weight: Weight::Essential };
 
+/// In the tables of runs that were timed in regimes alone.
+const REGIME: [Column; 2] = [
+    Column { key: "regime", title: "regime", weight: Weight::Detail },
+    Column { key: "settled_over_burst", title: "settled / burst", weight: Weight::Detail },
+];
+
 const UNMEASURED: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
     Column { key: "outcome", title: "outcome", weight: Weight::Essential },
@@ -56,6 +62,13 @@ pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         columns.push(STOPPED_BY_QUOTA);
         rows.iter_mut().zip(&measured).for_each(|(row, one)| {
             row.push(one.stopped_by_quota.map_or(Cell::Absent, Cell::Share));
+        });
+    }
+    if measured.iter().any(|one| one.regime.is_some()) {
+        columns.extend(REGIME);
+        rows.iter_mut().zip(&measured).for_each(|(row, one)| {
+            row.push(one.regime.map_or(Cell::Absent, |regime| text(regime.name())));
+            row.push(regime::settled_over_burst(one).map_or(Cell::Absent, Cell::Ratio));
         });
     }
     Table::unless_empty("cases", "Every measured case", columns, rows)

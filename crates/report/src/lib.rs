@@ -37,6 +37,7 @@ pub mod nccl_tests;
 pub mod nvbandwidth;
 mod projection;
 mod rank;
+mod regime;
 mod reproduce;
 mod reproduction;
 mod run;

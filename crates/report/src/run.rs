@@ -2,7 +2,7 @@
 
 use super::{
     Block, Ceilings, Cell, Chart, Column, Document, HeatMap, Table, Weight, access, attention,
-    brief, case_table, chart, headline, heat, integrity, level, rank, reproduce, sensors,
+    brief, case_table, chart, headline, heat, integrity, level, rank, regime, reproduce, sensors,
     startup_fit::{FIT_ERROR_MAX, fit_startup},
     summary, transfer, wire_bandwidth, without_numbers,
 };
@@ -20,6 +20,7 @@ pub fn document(record: &Record) -> Document {
         blocks.push(Block::Facts(facts));
     }
     blocks.extend(summary::sentences(record, &ceilings).into_iter().map(Block::Text));
+    blocks.extend(regime::sentence(record).map(Block::Text));
     blocks.extend(integrity::sentences(record).into_iter().map(Block::Text));
     blocks.extend(summary::failures(record).into_iter().map(Block::Failure));
     blocks.extend(summary::remarks(record).blocks());

@@ -299,6 +299,11 @@ impl Point {
         }
     }
 
+    /// Whether its speed is that of arithmetic, which a regulator of power lowers under load.
+    pub fn depends_on_power(&self) -> bool {
+        matches!(self, Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_))
+    }
+
     /// The units that take part, where it is not all of them.
     pub fn units(&self) -> Option<u32> {
         match self {

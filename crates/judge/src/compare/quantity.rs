@@ -2,22 +2,24 @@
 
 use fizeau_domain::{
     case::Work,
-    outcome::{Cache, Measurement},
+    outcome::{Cache, Measurement, Regime},
 };
 
 /// What a measured time is of. An id has operation, element type, shape, units and kernel; but
 /// another version of the program may measure the same id in another state of the caches, or do
-/// other work.
+/// other work, or in another state of power and heat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantity {
     cache: Cache,
+    regime: Option<Regime>,
     work: Work,
 }
 
 impl Quantity {
     /// That of a measurement.
     pub fn of(measurement: &Measurement) -> Quantity {
-        Quantity { cache: measurement.cache, work: measurement.work }
+        let &Measurement { cache, regime, work, .. } = measurement;
+        Quantity { cache, regime, work }
     }
 
     /// In what one of some runs, each with its name, measured another quantity than the first, in
@@ -37,6 +39,8 @@ impl Quantity {
         let bytes = |of: &Quantity| [of.work.memory, of.work.link];
         if self.cache != other.cache {
             differ("caches", |one| one.cache.to_string())
+        } else if self.regime != other.regime {
+            differ("regime", |one| one.regime.map_or("none".into(), |regime| regime.to_string()))
         } else if bytes(self) != bytes(other) {
             differ("bytes of an iteration", |one| {
                 format!("{} of memory and {} of links", one.work.memory.0, one.work.link.0)

@@ -12,7 +12,7 @@ use fizeau_domain::{
     case::{AttentionKind, Collective, Launching, Point},
     dtype::Dtype,
     model::Format,
-    outcome::{Cache, Measurement, Outcome},
+    outcome::{Cache, Measurement, Outcome, Regime},
     spec::Part,
     stats::quantile,
     units::{Bytes, BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
@@ -115,7 +115,10 @@ fn time(measurement: &Measurement) -> f64 {
         .contrast
         .as_ref()
         .filter(|contrast| contrast.cache == Cache::Cold && measurement.cache == Cache::Hot);
-    cold.map_or(measurement.summary.median.0, |contrast| contrast.summary.median.0)
+    // A server works without rests.
+    let settled = measurement.beside.as_ref().filter(|beside| beside.regime == Regime::Settled);
+    let own = settled.map_or(measurement.summary.median.0, |beside| beside.summary.median.0);
+    cold.map_or(own, |contrast| contrast.summary.median.0)
 }
 
 fn measurements(record: &Record) -> impl Iterator<Item = &Measurement> {

@@ -104,10 +104,17 @@ pub struct Measurement {
     pub work: Work,
     /// Whether what it reads was in the caches before each iteration.
     pub cache: Cache,
+    /// The state of power and heat that the headline's samples were taken in; absent where the case
+    /// does not depend on it, or the program did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regime: Option<Regime>,
     /// The headline's samples.
     pub samples: Samples,
     /// The same, in numbers.
     pub summary: Summary,
+    /// Samples in the other regime, measured beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<InRegime>,
     /// The other state of the caches, measured beside it, where it means something.
     pub contrast: Option<Contrast>,
     /// Clock observed around and between the samples: median.
@@ -144,8 +151,8 @@ pub struct Measurement {
 }
 
 mirror!(Measurement of outcome::Measurement {
-    case, started, code, work, cache, samples, summary, contrast, clock, speed_of_light, tier,
-    rank_times, check, available, stopped_by_quota, telemetry, integrity
+    case, started, code, work, cache, regime, samples, summary, beside, contrast, clock,
+    speed_of_light, tier, rank_times, check, available, stopped_by_quota, telemetry, integrity
 });
 
 /// What code ran: two runs with the same have run the same machine code.
@@ -317,6 +324,31 @@ pub enum Cache {
 }
 
 mirror!(enum Cache of outcome::Cache { Cold, Hot });
+
+/// The state of power and heat that samples were taken in.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Regime {
+    /// Each sample after a rest, in the same state.
+    Burst,
+    /// After 0.3 s of the same load at least, without rests.
+    Settled,
+}
+
+mirror!(enum Regime of outcome::Regime { Burst, Settled });
+
+/// Samples in the other regime than the headline's.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InRegime {
+    /// Which.
+    pub regime: Regime,
+    /// Its samples.
+    pub samples: Samples,
+    /// The same, in numbers.
+    pub summary: Summary,
+}
+
+mirror!(InRegime of outcome::InRegime { regime, samples, summary });
 
 /// Samples in the other state of the caches than the headline's.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,13 +10,14 @@ import importlib.util
 import math
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 import types
 
 sys.dont_write_bytecode = True
 SCRIPTS = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(SCRIPTS))
+import peers_stand_in  # noqa: E402
 
 SIZES = {"uint8": 1, "float8_e4m3fn": 1, "float8_e8m0fnu": 1, "float4_e2m1fn_x2": 1,
          "bfloat16": 2, "float16": 2, "float32": 4, "int32": 4, "int8": 1, "int64": 8,
@@ -199,68 +200,12 @@ def main():
     print(f"{made} products of peers have the arguments that PyTorch asks for")
 
 
-# What `gpu_peers/__main__.py` takes of PyTorch to time a peer, with a clock that it moves by hand.
-TIMED = """
-import contextlib
-from types import SimpleNamespace
-state = SimpleNamespace(clock=0.0, captures=None, broken=False)
-
-class Event:
-    def __init__(self, enable_timing): pass
-    def record(self): self.at = state.clock
-    def synchronize(self): synchronize()
-    def elapsed_time(self, end): return end.at - self.at
-
-class CUDAGraph:
-    def replay(self): state.clock += self.milliseconds
-
-@contextlib.contextmanager
-def graph(made):
-    state.captures, made.milliseconds = made, 0.0
-    try:
-        yield
-    finally:
-        state.captures = None
-
-def work(milliseconds):
-    if state.captures: state.captures.milliseconds += milliseconds
-    # A launch by Python takes a quarter of it more.
-    else: state.clock += 1.25 * milliseconds
-
-def synchronize():
-    if state.broken: raise RuntimeError("an illegal memory access")
-
-stream = SimpleNamespace(wait_stream=lambda other: None)
-cuda = SimpleNamespace(
-    Event=Event, CUDAGraph=CUDAGraph, graph=graph, synchronize=synchronize,
-    is_available=lambda: True, Stream=lambda: stream, current_stream=lambda: stream,
-    stream=lambda one: contextlib.nullcontext(), _sleep=lambda cycles: None, empty_cache=lambda: None)
-"""
-PEERS = """
-import os, time
-def peers(torch):
-    def eager():
-        if torch.state.captures: raise RuntimeError("not while capturing")
-        torch.work(2.0)
-    def breaks():
-        torch.state.broken = True
-        torch.synchronize()
-    functions = {"graph": lambda: torch.work(2.0), "eager": eager, "breaks": breaks,
-                 "ends": lambda: os._exit(1), "hangs": lambda: time.sleep(1000)}
-    return [(name, lambda point, function=function: function if point["m"] == 1 else None)
-            for name, function in functions.items()]
-"""
-
-
 def check_process():
     """The process of the peers times graphs as graphs, and no peer costs another its figure."""
-    sys.path.insert(0, str(SCRIPTS))
     import gpu
     with tempfile.TemporaryDirectory() as place:
         gpu.HERE = pathlib.Path(place)
-        shutil.copytree(SCRIPTS / "gpu_peers", gpu.HERE / "gpu_peers")
-        (gpu.HERE / "gpu_peers" / "these.py").write_text(PEERS)
-        (gpu.HERE / "torch.py").write_text(TIMED)
+        peers_stand_in.make(gpu.HERE)
         os.environ["PYTHONPATH"] = place
         gpu.PEER_SECONDS = 3.0
         run = types.SimpleNamespace(folder=gpu.HERE, missing=[], left=lambda: 60.0,
@@ -273,8 +218,11 @@ def check_process():
                 for name in ("breaks", "graph", "ends", "hangs", "eager")}
         other = peers.measure("graph", {**point, "m": 2})
         peers.end()
-    assert said["graph"] == {"seconds": 0.002, "way": "graph", "broken": False}, said
-    assert said["eager"] == {"seconds": 0.0025, "way": "eager", "broken": False}, said
+    state = {"regime": "burst", "cache": "hot", "broken": False}
+    for name, seconds in (("graph", 0.002), ("eager", 0.0025)):
+        found = said[name].pop("seconds")
+        assert math.isclose(found, seconds, rel_tol=1e-9), (name, found)
+        assert said[name] == {"way": name, **state}, said
     assert said["breaks"]["broken"] and "illegal" in said["breaks"]["error"], said
     assert "no answer" in said["ends"]["error"] and "no answer" in said["hangs"]["error"], said
     assert other == {"other": True}, other
@@ -283,21 +231,95 @@ def check_process():
 
 def check_hot():
     """Our figures are hot as the peers' are: from the headline or from what was taken beside it."""
-    sys.path.insert(0, str(SCRIPTS))
     import gpu
-
-    def measured(cache, headline, beside):
-        return {"outcome": "measured", "cache": cache, "summary": {"median": headline}, "work": {},
-                "contrast": {"summary": {"median": beside}},
-                "case": {"kernel": "portable", "point": {"operation": "gemm", "m": 1}}}
 
     figures = gpu.Figures()
     figures.take({"one": measured("cold", 3.0, 2.0), "other": measured("hot", 2.5, 4.0)})
     (times,) = figures.own.values()
-    assert times == {"portable": [2.0, 2.5]}, times
+    assert [side.seconds for side in times["portable"]] == [2.0, 2.5], times
     print("our figures beside peers are those of hot caches")
 
 
-main()
-check_hot()
-check_process()
+def measured(cache, headline, beside, **more):
+    """A case of the program's, of one sample each way."""
+    samples = {"times": [headline], "batch": 1, "warmup": {"time": 0.0}}
+    return {"outcome": "measured", "cache": cache, "summary": {"median": headline}, "samples": samples,
+            "work": {"flops": 1.0, "memory": 0, "link": 0}, "speed_of_light": [],
+            "contrast": {"summary": {"median": beside}, "samples": {**samples, "times": [beside]}},
+            "case": {"kernel": "portable", "point": {"operation": "gemm", "m": 1}}, **more}
+
+
+def check_sides():
+    """A ratio of two sides that were not alike is not printed: each planted difference is found."""
+    import gpu
+
+    def ratio(own, peer, point=None):
+        figures = gpu.Figures()
+        if point is not None:
+            own = {**own, "case": {**own["case"], "point": point}}
+        point = own["case"]["point"]
+        figures.take({"one": own})
+        figures.take_peer({"point": point, "peer": "theirs", "way": "graph", **peer})
+        (row,) = figures.rows()
+        return row[-1]
+
+    burst = measured("hot", 0.002, 0.003, regime="burst")
+    alike = {"seconds": 0.0021, "regime": "burst", "cache": "hot"}
+    assert ratio(burst, alike) == "1.050"
+    assert ratio(burst, {**alike, "regime": "settled"}) == "regime: burst, settled"
+    assert ratio(burst, {"seconds": 0.0021}) == "regime: burst, none"
+    assert ratio(burst, {**alike, "cache": "cold"}) == "caches: hot, cold"
+    # A peer that sleeps, and one that is given a layout which it has no good kernel for.
+    for seconds in (0.1, 0.0029):
+        assert ratio(burst, {**alike, "seconds": seconds}) == "peer not at its best"
+    # Records of the first day: neither side says its regime.
+    first = measured("hot", 0.002, 0.003)
+    assert ratio(first, {"seconds": 0.0021}) == "load before: 1, 225 ms"
+    copy = {"operation": "stream", "stream": "copy", "working_set": 1 << 31, "units": 4}
+    assert ratio(first, {"seconds": 0.0021}, copy) == "peer not at its best: a copy in a graph"
+    read = {**copy, "stream": "read"}
+    assert ratio(first, {"seconds": 0.0021}, read) == "1.050"
+    print("a ratio of unlike sides is refused: regime, caches, load, a peer that sleeps, a wrong layout")
+
+
+def check_contenders():
+    """What is asked of peers that take turns is answered, and no fault costs another peer its turn."""
+    import tune
+    with tempfile.TemporaryDirectory() as place:
+        peers_stand_in.make(pathlib.Path(place))
+        log = open(pathlib.Path(place) / "said.txt", "w")
+        command = [sys.executable, str(pathlib.Path(place) / "gpu_peers")]
+        process = tune.Process("peers", command, {"PYTHONPATH": place}, log)
+
+        def ask(**asked):
+            process.ask(**asked)
+            return process.answer(20.0)
+
+        point = {"operation": "gemm", "m": 1}
+        for name in ("graph", "eager"):
+            ready = ask(do="prepare", name=name, peer=name, point=point, cache="hot")
+            assert ready["ready"] == name and ready["way"] == name, ready
+        for regime in ("burst", "settled"):
+            said = ask(do="sample", name="graph", regime=regime, count=3, load=0.004)
+            assert said["batch"] == 2 and len(said["times"]) == len(said["clocks"]) == 3, said
+            assert all(math.isclose(time, 0.002, rel_tol=1e-9) for time in said["times"]), said
+        assert ask(do="prepare", name="graph", peer="graph", point={**point, "m": 2}) == {"other": True}
+        assert "nobody" in ask(do="dance")["failed"]
+        assert "not prepared" in ask(do="sample", name="x", regime="burst", count=1, load=1e-3)["failed"]
+        assert "not installed" in ask(do="prepare", name="x", peer="x", point=point)["failed"]
+        broken = ask(do="prepare", name="breaks", peer="breaks", point=point, cache="hot")
+        assert broken["broken"] and "illegal" in broken["failed"], broken
+        # A new process answers.
+        assert "ready" in ask(do="prepare", name="graph", peer="graph", point=point, cache="hot")
+        assert ask(do="forget", name="graph") == {"forgot": "graph"}
+        process.end()
+        log.close()
+    print("peers take turns as they are asked to, and one that breaks costs no other its turn")
+
+
+if __name__ == "__main__":
+    main()
+    check_hot()
+    check_sides()
+    check_process()
+    check_contenders()

@@ -328,11 +328,65 @@ class Peers:
             self.process = None
 
 
+# A contender below this share of the fastest of its point is not at its best: it has no ratio.
+AT_BEST = 0.7
+# Loads before a median sample that differ by less, in seconds or as a share, are alike.
+LOAD_SECONDS, LOAD_SHARE = 0.005, 0.2
+# Operations whose speed is that of arithmetic, which a regulator of power lowers under load.
+OF_POWER = {"compute", "gemm", "grouped", "attention"}
+
+
+class Side:
+    """One side of a ratio: seconds of an iteration, and the state of the machine in which it was timed.
+
+    `load` is the time of the same work before the median sample, where there is no regime.
+    """
+
+    def __init__(self, seconds, cache, regime, load, way="kernel"):
+        self.seconds, self.cache, self.regime, self.load, self.way = seconds, cache, regime, load, way
+
+
 def hot(measurement):
-    """The median of iterations that follow one another, in seconds: caches as they left them."""
-    if measurement["cache"] == "hot":
-        return measurement["summary"]["median"]
-    return measurement["contrast"]["summary"]["median"]
+    """The side of iterations that follow one another: caches as they left them."""
+    is_hot = measurement["cache"] == "hot"
+    of = measurement if is_hot else measurement["contrast"]
+    samples = of["samples"]
+    load = samples["warmup"]["time"] + sum(samples["times"]) * samples["batch"] / 2
+    return Side(of["summary"]["median"], "hot", measurement.get("regime"), load)
+
+
+def peers_side(line):
+    """The side of a peer, by the answer of its process. Peers of the first days were timed from 0.15 s
+    of load on, for as long, and did not say so."""
+    load = None if "regime" in line else 1.5 * 0.15
+    return Side(line["seconds"], line.get("cache", "hot"), line.get("regime"), load, line["way"])
+
+
+def unlike(point, own, peer):
+    """Why two sides are no ratio, in a few words; nothing where they are alike."""
+    if own.cache != peer.cache:
+        return f"caches: {own.cache}, {peer.cache}"
+    if point["operation"] in OF_POWER:
+        if own.regime != peer.regime:
+            return f"regime: {own.regime or 'none'}, {peer.regime or 'none'}"
+        if own.regime is None:
+            apart = abs(own.load - peer.load)
+            if apart > max(LOAD_SECONDS, LOAD_SHARE * max(own.load, peer.load)):
+                return f"load before: {1e3 * own.load:.0f}, {1e3 * peer.load:.0f} ms"
+    if point.get("stream") == "copy" and peer.way == "graph":
+        # The driver makes such a copy, at two thirds of the rate.
+        return "peer not at its best: a copy in a graph"
+    if own.seconds < AT_BEST * peer.seconds:
+        return "peer not at its best"
+    return None
+
+
+def middle(sides):
+    """The median of several rounds, where all are of one state; else the round that is not is said by
+    the state of the first."""
+    first = sides[0]
+    return Side(statistics.median(side.seconds for side in sides), first.cache, first.regime,
+                first.load, first.way)
 
 
 class Figures:
@@ -358,11 +412,11 @@ class Figures:
         if "seconds" in line:
             name = line["peer"] + ("" if line["way"] == "graph" else f" ({line['way']})")
             of = self.others.setdefault(identity(line["point"]), {})
-            of.setdefault(name, []).append(line["seconds"])
+            of.setdefault(name, []).append(peers_side(line))
 
     def best(self, key):
         kernels = self.own.get(key, {})
-        return min(kernels, key=lambda name: statistics.median(kernels[name]), default=None)
+        return min(kernels, key=lambda name: middle(kernels[name]).seconds, default=None)
 
     def again(self, ids):
         """Of some cases those worth another round: each point's best kernel, and the vendor's."""
@@ -373,15 +427,16 @@ class Figures:
     def rows(self):
         for key in self.own:
             point, work, best = self.points[key], self.work[key], self.best(key)
-            own = statistics.median(self.own[key][best])
-            peers = {name: statistics.median(times)
-                     for name, times in self.others.get(key, {}).items()}
-            peer = min(peers, key=peers.get) if peers else None
+            side = middle(self.own[key][best])
+            own = side.seconds
+            peers = {name: middle(sides) for name, sides in self.others.get(key, {}).items()}
+            peer = min(peers, key=lambda name: peers[name].seconds) if peers else None
+            why = unlike(point, side, peers[peer]) if peer else None
             light = self.lights[key, best]
             yield [spoken(point), best, rate(point, work, own),
                    per_cent(share(light, "datasheet", own)), per_cent(share(light, "observed", own)),
-                   peer or "", rate(point, work, peers[peer]) if peer else "",
-                   f"{peers[peer] / own:.3f}" if peer else ""]
+                   peer or "", rate(point, work, peers[peer].seconds) if peer else "",
+                   why or f"{peers[peer].seconds / own:.3f}" if peer else ""]
 
 
 def share(measurement, tier, seconds):

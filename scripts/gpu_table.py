@@ -24,12 +24,17 @@ times are hot, iteration after iteration: operands that fit the last cache come 
 x 4096 do, and their records have the cold times beside these. Every result of Fizeau's kernels was checked against the reference before
 and after it was timed.
 
-Shares are of the datasheet's limit, and of the limit at the clock that was observed around the samples. A GPU
-at its power limit changes its clock within milliseconds: absolute rates of large products drift by several
-per cent, and the two sides of a ratio were measured seconds apart, once. A ratio within 5 % of 1 says no more than
-that the two are alike. Points without a peer are those for which nobody else's kernel was at hand. Peers of
-int8 are eight times slower, probably since B is given to them row by row, which cuBLASLt's kernels for the
-matrix units may not take: that ratio says nothing of their best.
+A ratio has two sides that were timed in the same state: of caches, and of power and heat. Under load an H100 or
+H200 lowers its clock in steps, after 20 to 26, 42 to 48 and 66 to 75 ms, by a fifth in all, so that a time
+before a step and one behind it are of two different machines. Where the two sides were not in the same regime
+([methodology.md](methodology.md)), or in records without regimes the load before their median samples differs
+by more than a fifth, the reason stands in the place of the ratio. PyTorch's peers of 26 November 2026 were
+timed from 150 ms of load on and the program's own kernels before: none of those has a ratio where power matters.
+A peer below 0.7 of the program's rate is not at its best, and has no ratio either: a copy as a node of a
+graph, and products of int8 whose B is given row by row, which cuBLASLt has no kernel of tensor cores for.
+
+Shares are of the datasheet's limit, and of the limit at the clock that was observed around the samples, between
+which the regulator may have let go. Points without a peer are those for which nobody else's kernel was at hand.
 """
 COLUMNS = ["point", "best kernel", "rate", "% datasheet", "% observed clock", "best peer", "its rate",
            "own / peer"]

@@ -36,6 +36,8 @@ PREPARE, SAMPLE = 90.0, 30.0
 # Burst: rounds, and the load of a sample in seconds. Settled: rounds, samples of each, their load.
 ROUNDS, LOAD = 12, 0.003
 SETTLED_ROUNDS, SETTLED_COUNT, SETTLED_LOAD = 3, 8, 0.003
+# The rest after settled samples, in seconds: five times the longest load.
+RESTED = 1.8
 # A change that counts, as a share.
 LEAST = 0.01
 # A contender below this share of the fastest of its point is not at its best: it has no ratio.
@@ -139,6 +141,8 @@ class Tune:
         self.is_stub = any(row.get("is_stub") for row in self.rows)
         self.missing = []
         self.processes = {}
+        # When the last settled sample ended.
+        self.settled = 0.0
 
     def left(self):
         return self.until - time.monotonic()
@@ -146,35 +150,42 @@ class Tune:
     def process(self, name):
         """The process of that name: `program`, `peers` or `variant NAME`."""
         if name not in self.processes:
-            variables = {}
+            # All compile their kernels by the same compiler, and from texts.
+            variables = {"FIZEAU_KERNELS_FROM": str(ROOT / "kernels")}
             command = [self.given.program, "contend", "--device", self.given.device]
             command += [word for suite in self.given.suite for word in ("--suite", suite)]
             if name == "peers":
                 command = [sys.executable, HERE / "gpu_peers"]
             elif name != "program":
-                variables["FIZEAU_KERNELS_FROM"] = str(self.variant(name.split(" ", 1)[1]))
+                variant = name.split(" ", 1)[1]
+                variables = {"FIZEAU_KERNELS_FROM": str(self.variant(variant)),
+                             **self.listed(variant).get("variables", {})}
             self.processes[name] = Process(name, command, variables, self.log)
         return self.processes[name]
 
     def variant(self, name):
         """The folder with a variant of kernels/: made of the patches that its name stands for."""
-        folder = self.given.variants / name
-        if not folder.exists() and name != "same":
-            patches = [ROOT / "experiments" / "variants" / f"{one}.patch"
-                       for one in self.patches(name)]
-            draft = self.given.variants / f"{name}.draft"
+        folder = (self.given.variants / name).resolve()
+        patches = self.listed(name).get("patches", [])
+        if not patches:
+            return ROOT / "kernels"
+        if not folder.exists():
+            draft = folder.with_suffix(".draft")
             shutil.rmtree(draft, ignore_errors=True)
             shutil.copytree(ROOT / "kernels", draft / "kernels")
+            # As outside of any repository, whose rules on paths are none of the folder's.
+            outside = {**os.environ, "GIT_CEILING_DIRECTORIES": str(draft.parent)}
             for patch in patches:
-                subprocess.run(["patch", "-s", "-p1", "-i", patch], cwd=draft, check=True)
+                path = ROOT / "experiments" / "variants" / f"{patch}.patch"
+                subprocess.run(["git", "apply", path], cwd=draft, env=outside, check=True)
             (draft / "kernels").rename(folder)
             shutil.rmtree(draft)
-        return folder if name != "same" else ROOT / "kernels"
+        return folder
 
-    def patches(self, name):
-        """Names of the patches of a variant, in order."""
-        listed = tomllib.loads((ROOT / "experiments" / "variants.toml").read_text())
-        return listed["variant"][name]["patches"]
+    def listed(self, name):
+        """What the list of variants says of one."""
+        text = (self.given.experiments / "variants.toml").read_text()
+        return tomllib.loads(text)["variant"][name]
 
     def done(self, experiment, point):
         return any(row["experiment"] == experiment and row["case"] == point["case"]
@@ -198,6 +209,8 @@ class Tune:
         row = {"experiment": experiment, "case": point["case"], "kernel": point["kernel"],
                "predicted": point.get("predicted", {}), "contenders": {}, "samples": []}
         ready = self.prepare(point, given, row)
+        # What the last point left settled is a burst's beginning again.
+        time.sleep(max(self.settled + RESTED - time.monotonic(), 0.0))
         try:
             for regime, rounds in (("burst", self.given.rounds), ("settled", SETTLED_ROUNDS)):
                 for number in range(rounds):
@@ -262,6 +275,8 @@ class Tune:
                 row["contenders"][name] = answer
                 ready.remove((name, process))
                 continue
+            if regime == "settled":
+                self.settled = time.monotonic()
             row["samples"].append({"name": name, "regime": regime, "round": number,
                                    "times": answer["times"], "clocks": answer["clocks"],
                                    "throttled": answer.get("throttled", 0)})
@@ -401,6 +416,26 @@ def steps(tune, listed):
             file.write(name + "\n")
 
 
+def check(tune, experiments):
+    """Whether every case is planned, every variant can be made and every step has a command."""
+    command = [tune.given.program, "list", "--json", "--device", tune.given.device]
+    command += [word for suite in tune.given.suite for word in ("--suite", suite)]
+    plan = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["cases"]
+    known = {row["id"] for row in plan}
+    wrong = []
+    for name, experiment in experiments.items():
+        for point in experiment["point"]:
+            for contender, process, request in contenders(point):
+                if "case" in request and request["case"] not in known:
+                    wrong.append(f"{name}: no case {request['case']} is planned")
+                if process.startswith("variant"):
+                    tune.variant(contender)
+            unknown = set(point.get("predicted", {})) - {one for one, _, _ in contenders(point)}
+            wrong += [f"{name}: {one} is predicted and does not take part" for one in unknown]
+    print("\n".join(wrong) or f"{len(experiments)} experiments can be run")
+    return 1 if wrong else 0
+
+
 def main():
     arguments = argparse.ArgumentParser(prog="scripts/gpu.sh tune", description=__doc__,
                                         formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -411,6 +446,7 @@ def main():
     arguments.add_argument("--suite", action="append", default=[], help="suites that have the cases")
     arguments.add_argument("--variants", type=pathlib.Path, help="where folders of variants are")
     arguments.add_argument("--experiments", type=pathlib.Path, default=ROOT / "experiments")
+    arguments.add_argument("--check", action="store_true", help="measure nothing: can all be run?")
     arguments.add_argument("--no-steps", action="store_true", help="leave out what no GPU has measured")
     for name in ("--program", "--device", "--work", "--default-out"):
         arguments.add_argument(name, required=True, help=argparse.SUPPRESS)
@@ -428,6 +464,8 @@ def main():
     signal.signal(signal.SIGTERM, stop)
     tune = Tune(given)
     code = 130
+    if given.check:
+        return check(tune, experiments)
     try:
         is_complete = tune.run(experiments)
         listed = given.experiments / "unmeasured.toml"

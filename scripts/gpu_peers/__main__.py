@@ -22,7 +22,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 # As the suite gpu-figures has it for the program's own kernels: the least time of a batch, and how long
-# batches are timed after a warm-up of as long.
+# batches are timed, with the rests between them.
 BATCH, SAMPLING = 0.0002, 0.15
 # As `fizeau contend` has them: the untimed part of a burst, the rest after it, both as shares of the
 # load; and the load before settled samples, in seconds.
@@ -106,7 +106,7 @@ def captured(torch, function, count):
 
 
 def measure(torch, function):
-    """Median of batches of iterations that follow one another."""
+    """Median of batches of iterations that follow one another, each after a rest."""
     # Before capturing, libraries choose and load their kernels: on a stream of its own, as CUDA graphs
     # in PyTorch ask for.
     side = torch.cuda.Stream()
@@ -123,13 +123,13 @@ def measure(torch, function):
     once = timed(torch, three, 3)
     count = max(1, min(1000, int(BATCH / max(once, 1e-7)) + 1))
     batch, way = captured(torch, function, count)
-    until = time.monotonic() + SAMPLING
-    while time.monotonic() < until:
-        timed(torch, batch, count)
+    lead, _ = captured(torch, function, max(1, int(count * LEAD)))
     until, times = time.monotonic() + SAMPLING, []
-    while len(times) < 5 or time.monotonic() < until:
+    while len(times) < 10 or time.monotonic() < until:
+        begun = timed(torch, lead, 1)
         times.append(timed(torch, batch, count))
-    return {"seconds": statistics.median(times), "way": way}
+        time.sleep((begun + times[-1] * count) * REST)
+    return {"seconds": statistics.median(times), "way": way, "regime": "burst", "cache": "hot"}
 
 
 class Counters:
@@ -171,6 +171,8 @@ class Contenders:
 
     def __init__(self, torch, peers):
         self.torch, self.peers, self.ready, self.counters = torch, peers, {}, None
+        # The load since the last rest that was long enough.
+        self.worked = 0.0
 
     def answer(self, asked):
         what = asked.get("do")
@@ -238,6 +240,9 @@ class Contenders:
         torch = self.torch
         batch, iterations, _ = self.batch(name, load)
         lead, of_lead, _ = self.batch(name, load * LEAD)
+        if regime == "burst":
+            time.sleep(self.worked * REST)
+        self.worked = SETTLING + load * count if regime == "settled" else 0.0
         begun, times, clocks = time.monotonic(), [], []
         loaded = 0.0
         while regime == "settled" and loaded < SETTLING and time.monotonic() - begun < 4 * SETTLING:

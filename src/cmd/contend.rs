@@ -6,7 +6,7 @@
 
 use super::{exit::Usage, global::Global, plan, user_kernels};
 use crate::{
-    measure::regime::{REST, Timed},
+    measure::regime::{REST, SETTLING, Timed},
     world::Choice,
 };
 use clap::Args;
@@ -145,7 +145,7 @@ pub fn run(args: &ContendArgs, global: &Global) -> anyhow::Result<ExitCode> {
         rest: REST,
     })?;
     device.tell_clock(true);
-    let mut stage = Stage { rank, plans, ready: BTreeMap::new() };
+    let mut stage = Stage { rank, plans, ready: BTreeMap::new(), worked: Seconds(0.0) };
     for line in std::io::stdin().lock().lines() {
         let asked: Asked = match serde_json::from_str(&line?) {
             Ok(Asked::End) => break,
@@ -183,6 +183,8 @@ struct Stage<'r> {
     rank: Rank<'r>,
     plans: Vec<(Vec<Case>, MeasureSettings)>,
     ready: BTreeMap<String, (Contender<'r>, MeasureSettings)>,
+    /// The load since the last rest that was long enough.
+    worked: Seconds,
 }
 
 impl Stage<'_> {
@@ -270,7 +272,12 @@ impl Stage<'_> {
             let words = format!("load: seconds up to {LOAD_MAX}; count: from 1 to {COUNT_MAX}");
             return Err((words, false));
         }
-        contender.sample(rank, regime, count, load, settings).map_err(of_device)
+        let before = self.worked;
+        self.worked = match regime {
+            Regime::Burst => Seconds(0.0),
+            Regime::Settled => SETTLING + load * f64::from(count),
+        };
+        contender.sample(rank, (regime, before), (count, load), settings).map_err(of_device)
     }
 }
 
@@ -306,16 +313,16 @@ impl Contender<'_> {
     fn sample(
         &mut self,
         rank: Rank<'_>,
-        regime: Regime,
-        count: u32,
-        load: Seconds,
+        (regime, before): (Regime, Seconds),
+        (count, load): (u32, Seconds),
         settings: &MeasureSettings,
     ) -> Result<Answer, DeviceError> {
         let granule = self.workload.granule();
         let of_batch = self.seconds * f64::from(granule);
         let batch = (load.0 / of_batch).round().clamp(1.0, 1e6) as u32;
         let timings = self.timed(rank, batch, settings, |timed| {
-            timed.begin(regime, Seconds(0.0))?;
+            // A burst begins after a rest from what was settled before it.
+            timed.begin(regime, if regime == Regime::Burst { before } else { Seconds(0.0) })?;
             (0..count).map(|_| timed.sample(regime)).collect::<Result<Vec<_>, _>>()
         })?;
         let iterations = batch.saturating_mul(granule);

@@ -15,6 +15,7 @@ pub fn perform(state: &mut State, stream: usize, call: &Call, cost: &Cost) -> i3
         return state.give(UNKNOWN);
     }
     let said = state.flipped(device, call, |state| run(state, call));
+    state.works_still(stream);
     if said != OK {
         return said;
     }

@@ -13,6 +13,7 @@
 //! | `noise=0.01` | the times of timed regions scatter by 1 %; `gpu3.noise` as above |
 //! | `drift=-0.02/s` | a device gets 2 % slower with each second that it has worked |
 //! | `drift=-0.001/launch` | a device gets 0.1 % slower with each launch |
+//! | `regulator=7` | a regulator of power lowers the clock in steps under load: [`REGULATOR`] |
 //!
 //! Resources are `hbm`, `cache` (the last one, and shared memory), `latency` (loads that wait for
 //! each other), `vector` and `tensor` units, `compute` (both of those), `pcie` (the link to the
@@ -128,9 +129,19 @@ pub struct Moment {
     pub region: u64,
 }
 
+/// Steps of the regulator of an H100 or H200, as its records have them: seconds of load, and how
+/// much longer everything takes from then on. A seed moves each by up to a tenth. A load is
+/// forgotten at [`FORGOTTEN`] of the speed at which it grew.
+pub const REGULATOR: [(f64, f64); 4] = [(0.024, 1.05), (0.045, 1.10), (0.070, 1.16), (0.120, 1.21)];
+
+/// How fast a device that rests forgets its load: a rest of four times the work undoes it.
+pub const FORGOTTEN: f64 = 0.25;
+
 /// What a script says of speeds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Speeds {
+    /// The seed of the regulator's steps.
+    regulator: Option<u64>,
     seed: u64,
     rules: Vec<Rule>,
     noise: Vec<(Of, f64)>,
@@ -145,6 +156,10 @@ impl Speeds {
                 Some(value) => of_run(value.parse().ok()?, &folder(std::env::args_os())),
                 None => value.parse().ok()?,
             };
+            return Some(());
+        }
+        if name == "regulator" {
+            self.regulator = Some(value.parse().ok()?);
             return Some(());
         }
         let (of, what) = target(name)?;
@@ -195,6 +210,18 @@ impl Speeds {
                 * (1.0 + drift.per_launch).powf(moment.launches as f64)
         });
         (noise * normal).exp() / drifts.product::<f64>()
+    }
+
+    /// How much longer everything takes after so many seconds of load, by the regulator of power.
+    pub fn regulated(&self, load: f64) -> f64 {
+        let Some(seed) = self.regulator else { return 1.0 };
+        let step = |(at, (after, slowdown)): (usize, (f64, f64))| {
+            let bits = mixed(mixed(seed) ^ at as u64) >> 11;
+            let share = bits as f64 / (1u64 << 53) as f64;
+            (after * (0.9 + 0.2 * share), slowdown)
+        };
+        let mut steps = REGULATOR.into_iter().enumerate().map(step);
+        steps.rfind(|(after, _)| load >= *after).map_or(1.0, |(_, slowdown)| slowdown)
     }
 
     /// Random words that follow from the seed and some others.
@@ -358,6 +385,20 @@ mod tests {
         let expected = 1.0 / (0.98f64.powi(2) * 0.999f64.powi(3));
         assert!((slower.stretch(later) - expected).abs() < 1e-12);
         assert_eq!(slower.stretch(on(2)), 1.0);
+    }
+
+    #[test]
+    fn a_regulator_lowers_the_clock_in_steps() {
+        let regulated = speeds("regulator=7");
+        let loads = [0.0, 0.021, 0.027, 0.051, 0.078, 0.133, 9.0];
+        let slowdowns = loads.map(|load| regulated.regulated(load));
+        assert_eq!(slowdowns, [1.0, 1.0, 1.05, 1.10, 1.16, 1.21, 1.21]);
+        assert_eq!(Speeds::default().regulated(9.0), 1.0);
+        let first = |seed: u64| {
+            let regulated = speeds(&format!("regulator={seed}"));
+            (0..).find(|&at| regulated.regulated(f64::from(at) * 1e-5) > 1.0)
+        };
+        assert_ne!(first(1), first(2), "a seed moves nothing");
     }
 
     #[test]

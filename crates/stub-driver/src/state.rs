@@ -6,7 +6,7 @@ use crate::{
     memory::{Memory, Owner},
     model::Call,
     script::Script,
-    speed::{Moment, Resource},
+    speed::{FORGOTTEN, Moment, Resource},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +14,7 @@ use std::{
     fs::{File, OpenOptions},
     io::Write as _,
     sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 /// Success, and the codes the stub itself gives.
@@ -95,6 +96,8 @@ pub struct State {
     hung: BTreeSet<usize>,
     /// What was enqueued behind them.
     behind: Vec<(usize, Behind)>,
+    /// What the regulator of each device knows: its load, and when it last grew.
+    loads: BTreeMap<i32, (f64, Instant)>,
     /// Opaque objects that are alive, by kind.
     pub alive: BTreeMap<&'static str, i64>,
     /// Faults that NVML has yet to report.
@@ -142,6 +145,7 @@ impl State {
             operations: BTreeMap::new(),
             contexts: Default::default(),
             hung: Default::default(),
+            loads: BTreeMap::new(),
             behind: Vec::new(),
             alive: BTreeMap::new(),
             log,
@@ -232,10 +236,29 @@ impl State {
     /// Lets time pass on a stream, as noise and drift will have it.
     pub fn pass(&mut self, stream: usize, nanoseconds: f64) {
         let stretch = self.script.slow * self.script.speeds.stretch(self.moment(stream));
-        let clock = CLOCK * self.speed(Resource::Clock, stream, None);
+        let device = self.device_of(stream);
+        let load = self.load_of(device);
+        let slowdown = self.script.speeds.regulated(load);
+        let clock = CLOCK * self.speed(Resource::Clock, stream, None) / slowdown;
+        let stretch = stretch * slowdown;
+        self.loads.insert(device, (load + nanoseconds * stretch / 1e9, Instant::now()));
         let at = self.streams_at.entry(stream).or_default();
         at.nanoseconds += nanoseconds * stretch;
         at.cycles += nanoseconds * stretch * clock;
+    }
+
+    /// The load that a device's regulator knows of, in seconds: while nothing is launched, the
+    /// device rests.
+    fn load_of(&self, device: i32) -> f64 {
+        let Some((load, since)) = self.loads.get(&device) else { return 0.0 };
+        (load - since.elapsed().as_secs_f64() * FORGOTTEN).max(0.0)
+    }
+
+    /// A kernel's text has run on the CPU: that is no rest of the device.
+    pub fn works_still(&mut self, stream: usize) {
+        if let Some((_, since)) = self.loads.get_mut(&self.device_of(stream)) {
+            *since = Instant::now();
+        }
     }
 
     /// The cycles that the units of a stream's device have counted while it worked.

@@ -364,8 +364,9 @@ def lines_of_row(row, is_stub):
             predicted = row["predicted"].get(name)
             words += [f"{predicted:5.2f}" if predicted else " " * 5, verdict(found[0])]
         if is_stub:
-            words = words[:0] + ["stub: no number"] + ([verdict(ratio(row, name, base, "burst"))]
-                                                       if name != base else [])
+            is_ratio = name != base and not words[-1].endswith("no ratio")
+            words = ["stub: no number"] if name == base or is_ratio else words[-1:]
+            words += [verdict(found[0])] if is_ratio else []
         yield f"  {name[:24]:24} " + " ".join(words)
 
 

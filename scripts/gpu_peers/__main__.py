@@ -24,9 +24,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 # As the suite gpu-figures has it for the program's own kernels: the least time of a batch, and how long
 # batches are timed, with the rests between them.
 BATCH, SAMPLING = 0.0002, 0.15
-# As `fizeau contend` has them: the untimed part of a burst, the rest after it, both as shares of the
-# load; and the load before settled samples, in seconds.
-LEAD, REST, SETTLING = 0.25, 5.0, 0.3
+# As `fizeau contend` has them: the untimed part of a burst and the rest after it, as shares of the
+# load; the longest rest, and the load before settled samples, in seconds.
+LEAD, REST, REST_MAX, SETTLING = 0.25, 5.0, 0.1, 0.3
 # Copies of operands that iterations take in turn, in last-level caches, and the most of them.
 CACHES, COPIES_MAX = 5, 64
 # What the counters of each multiprocessor show, left before and after what is timed.
@@ -128,7 +128,7 @@ def measure(torch, function):
     while len(times) < 10 or time.monotonic() < until:
         begun = timed(torch, lead, 1)
         times.append(timed(torch, batch, count))
-        time.sleep((begun + times[-1] * count) * REST)
+        time.sleep(min((begun + times[-1] * count) * REST, REST_MAX))
     return {"seconds": statistics.median(times), "way": way, "regime": "burst", "cache": "hot"}
 
 
@@ -254,7 +254,7 @@ class Contenders:
             times.append(timed(torch, batch, iterations, self.counters.leave))
             clocks.append(self.counters.clock())
             if regime == "burst":
-                time.sleep((before + times[-1] * iterations) * REST)
+                time.sleep(min((before + times[-1] * iterations) * REST, REST_MAX))
         return {"times": times, "clocks": clocks, "batch": iterations}
 
 

@@ -321,8 +321,11 @@ impl Contender<'_> {
         let of_batch = self.seconds * f64::from(granule);
         let batch = (load.0 / of_batch).round().clamp(1.0, 1e6) as u32;
         let timings = self.timed(rank, batch, settings, |timed| {
-            // A burst begins after a rest from what was settled before it.
-            timed.begin(regime, if regime == Regime::Burst { before } else { Seconds(0.0) })?;
+            if regime == Regime::Burst {
+                // From what was settled before it.
+                timed.device.rest(before * REST);
+            }
+            timed.begin(regime, Seconds(0.0))?;
             (0..count).map(|_| timed.sample(regime)).collect::<Result<Vec<_>, _>>()
         })?;
         let iterations = batch.saturating_mul(granule);

@@ -44,11 +44,12 @@ pub fn all(
         let iteration = iteration(case, properties, part);
         let least = f64::from(settings.samples_min) * iteration;
         let asked = settings.regime.filter(|_| case.point.depends_on_power());
-        let (least, settling) = match regime::possible(asked, Seconds(iteration), 1) {
-            Some(Regime::Burst) if settings.beside.is_some() => {
-                (least * (1.0 + regime::REST), regime::SETTLING.0)
-            }
-            Some(Regime::Burst) => (least * (1.0 + regime::REST), 0.0),
+        let rests = (least * regime::REST)
+            .min(regime::REST_MAX.0 * f64::from(settings.samples_min))
+            .min(settings.time_max.0);
+        let (least, settling) = match asked {
+            Some(Regime::Burst) if settings.beside.is_some() => (least + rests, regime::SETTLING.0),
+            Some(Regime::Burst) => (least + rests, 0.0),
             Some(Regime::Settled) => (least, regime::SETTLING.0),
             None => (least, 0.0),
         };

@@ -17,9 +17,9 @@ use fizeau_domain::{
 /// power that the work takes, on average, no regulator acts.
 pub const REST: f64 = 5.0;
 
-/// An iteration that is longer is no burst: an H100 or H200 under load lowers its clock after 20 to
-/// 26 ms (docs/methodology.md). It is timed settled.
-pub const BURST_MAX: Seconds = Seconds(0.01);
+/// The longest rest. It undoes 20 ms of work, after which an H100 or H200 lowers its clock; what
+/// takes longer has steps of the clock within each sample, the same in all of them.
+pub const REST_MAX: Seconds = Seconds(0.1);
 
 /// The load before settled samples. The steps of H100 and H200 under load are over after 120 ms.
 pub const SETTLING: Seconds = Seconds(0.3);
@@ -65,7 +65,7 @@ impl Timed<'_, '_> {
     /// Whatever the device says, and [`DeviceError::Hang`] past the deadline.
     pub fn begin(&mut self, regime: Regime, worked: Seconds) -> Result<(), DeviceError> {
         if regime == Regime::Burst {
-            self.device.rest(worked * REST);
+            self.rest(worked);
             return Ok(());
         }
         let mut spent = worked;
@@ -93,16 +93,17 @@ impl Timed<'_, '_> {
             worked = self.region(lead.max(1))?.time;
         }
         let timing = self.region(self.batch)?;
-        self.device.rest((worked + timing.time) * REST);
+        self.rest(worked + timing.time);
         Ok(timing)
+    }
+
+    fn rest(&self, worked: Seconds) {
+        self.device.rest(Seconds((worked.0 * REST).min(REST_MAX.0)));
     }
 }
 
-/// The regime that a case can be timed in, whose iterations last so long, where one is asked for.
-/// Ranks that work together have no rests: each of them waits for the slowest.
-pub fn possible(asked: Option<Regime>, iteration: Seconds, processes: u32) -> Option<Regime> {
-    match asked {
-        Some(Regime::Burst) if iteration > BURST_MAX || processes > 1 => Some(Regime::Settled),
-        asked => asked,
-    }
+/// The regime that a case can be timed in, where one is asked for. Ranks that work together are
+/// settled: between bursts each of them would wait for the slowest.
+pub fn possible(asked: Option<Regime>, processes: u32) -> Option<Regime> {
+    asked.map(|regime| if processes > 1 { Regime::Settled } else { regime })
 }

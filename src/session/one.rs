@@ -243,8 +243,7 @@ fn sample(
         warm_up.warmup_max = Seconds(settings.warmup_max.0.min(regime::WARM_UP.0));
     }
     let ready = measure::warm_up(rank, &mut warming, cache, &warm_up)?;
-    let iteration = rank.peers.largest(ready.lasts.0 / f64::from(ready.batch))?;
-    let regime = regime::possible(asked, Seconds(iteration), rank.peers.processes());
+    let regime = regime::possible(asked, rank.peers.processes());
     let available_before = undisturbed(rank, units)?;
     // Only now, and before one thread alone spoils the output: a device that has not worked yet
     // shows the clock of a rest, and one core alone a higher clock than all together.

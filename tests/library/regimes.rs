@@ -89,13 +89,13 @@ fn without_a_regime_the_moment_of_the_end_decides() {
 }
 
 #[test]
-fn what_is_longer_than_a_burst_is_settled() {
-    let of =
-        |seconds, processes| regime::possible(Some(Regime::Burst), Seconds(seconds), processes);
-    assert_eq!(of(0.009, 1), Some(Regime::Burst));
-    assert_eq!(of(0.011, 1), Some(Regime::Settled));
-    assert_eq!(of(0.001, 2), Some(Regime::Settled));
-    assert_eq!(regime::possible(None, Seconds(1.0), 1), None);
-    let settled = regime::possible(Some(Regime::Settled), Seconds(0.001), 1);
-    assert_eq!(settled, Some(Regime::Settled));
+fn ranks_that_work_together_are_settled() {
+    let possible = regime::possible;
+    for (asked, alone, together) in [
+        (None, None, None),
+        (Some(Regime::Burst), Some(Regime::Burst), Some(Regime::Settled)),
+        (Some(Regime::Settled), Some(Regime::Settled), Some(Regime::Settled)),
+    ] {
+        assert_eq!([possible(asked, 1), possible(asked, 2)], [alone, together]);
+    }
 }

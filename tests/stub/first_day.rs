@@ -8,7 +8,7 @@ use crate::{
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
 
 /// Whether there is a python3; a test without one is skipped.
-fn python_is_missing() -> bool {
+pub fn python_is_missing() -> bool {
     let missing = Command::new("python3").arg("--version").output().is_err();
     if missing {
         skipped::because("python3", "no python3");
@@ -17,7 +17,11 @@ fn python_is_missing() -> bool {
 }
 
 /// `scripts/gpu.sh` with arguments on this machine, with a driver's script.
-fn first_day(machine: &Machine, driver: &str, arguments: &[&str]) -> Said {
+pub fn first_day(machine: &Machine, driver: &str, arguments: &[&str]) -> Said {
+    say(command(machine, driver, arguments).stdin(std::process::Stdio::null()))
+}
+
+fn command(machine: &Machine, driver: &str, arguments: &[&str]) -> Command {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/gpu.sh");
     let command = machine.fizeau(driver, &[]);
     let program = command.get_program().to_owned();
@@ -29,7 +33,7 @@ fn first_day(machine: &Machine, driver: &str, arguments: &[&str]) -> Said {
     let path = std::env::var("PATH").unwrap_or_default();
     let tools = machine.place.path("tools");
     shell.env("PATH", format!("{}:{path}", tools.display())).env_remove("FIZEAU_DEVICE");
-    say(shell.stdin(std::process::Stdio::null()))
+    shell
 }
 
 /// What it left where files are fetched from.

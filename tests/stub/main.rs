@@ -25,6 +25,7 @@ mod side_by_side;
 mod sides;
 mod speed;
 mod timing;
+mod tune;
 mod unknown;
 mod user_kernels;
 mod verify;

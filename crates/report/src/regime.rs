@@ -20,7 +20,7 @@ pub fn sentence(record: &Record) -> Option<String> {
         (_, 0) => format!("{what} in bursts, each sample after a rest."),
         _ => format!(
             "{what} in bursts, each sample after a rest, but for {} settled, after 0.3 s of the \
-             same load: an iteration of theirs is longer than a burst.",
+             same load.",
             counted(settled, "case")
         ),
     };

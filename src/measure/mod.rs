@@ -26,6 +26,8 @@ pub type Enqueue<'e> = dyn FnMut(u32) -> Result<(), DeviceError> + 'e;
 pub struct Taken {
     /// The samples.
     pub samples: Samples,
+    /// The regime that they were taken in.
+    pub regime: Option<Regime>,
     /// Clock in each sample where the device tells, else between them every now and then.
     pub clocks: Vec<Megahertz>,
 }
@@ -157,7 +159,7 @@ pub fn sample(
             break reason;
         }
     };
-    Ok(Taken { samples: Samples { times, batch, throttled, warmup, stop }, clocks })
+    Ok(Taken { samples: Samples { times, batch, throttled, warmup, stop }, regime, clocks })
 }
 
 /// How often a region is timed whose host was late, before that is a failure of its own.

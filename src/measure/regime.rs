@@ -24,6 +24,9 @@ pub const REST_MAX: Seconds = Seconds(0.1);
 /// The load before settled samples. The steps of H100 and H200 under load are over after 120 ms.
 pub const SETTLING: Seconds = Seconds(0.3);
 
+/// The rest after settled samples, so that what comes next begins as if it were the first.
+pub const RECOVERY: Seconds = Seconds(0.5);
+
 /// The untimed part of a burst, as a share of the timed one: pipelines and caches are warm then.
 const LEAD: f64 = 0.25;
 

@@ -143,13 +143,13 @@ fn measure_workload(
     let units = case.point.units().unwrap_or(device.properties().units);
     let quota = QuotaWatch::begin(case, device.properties());
     let state = State { cache, regime: asked, before: Seconds(0.0) };
-    let ((mut taken, mut regime), mut available) = sample(rank, workload, units, state, settings)?;
+    let (mut taken, mut available) = sample(rank, workload, units, state, settings)?;
     let mut stopped_by_quota = quota.share();
     if available.is_some_and(|share| share < AVAILABLE_MIN) {
         let quota = QuotaWatch::begin(case, device.properties());
         let again = sample(rank, workload, units, state, settings)?;
         if again.1 > available {
-            ((taken, regime), available) = again;
+            (taken, available) = again;
             stopped_by_quota = quota.share();
         }
     }
@@ -163,23 +163,18 @@ fn measure_workload(
     let check = worse(before, verified(device, workload, "after timing")?);
     let integrity = workload.integrity()?.map(Box::new);
     let telemetry = device.telemetry();
-    let other_regime = settings.beside.filter(|_| asked.is_some() && regime == asked);
-    let state = State { cache, regime: other_regime, before: Seconds(0.0) };
-    let beside =
-        other_regime.map(|_| sample_briefly(rank, workload, units, state, settings)).transpose()?;
-    let beside = beside.and_then(|(taken, regime)| {
-        let summary = Summary::of(&taken.samples.times)?;
-        Some(InRegime { regime: regime?, samples: taken.samples, summary })
-    });
     // What was settled still is: it has hardly rested since.
-    let before = if regime == Some(Regime::Settled) { regime::SETTLING } else { Seconds(0.0) };
-    let state = State { cache, regime: asked, before };
+    let is_settled = taken.regime == Some(Regime::Settled);
+    let before = if is_settled { regime::SETTLING } else { Seconds(0.0) };
     let contrast = other_cache
-        .map(|other| contrast(rank, workload, units, State { cache: other, ..state }, settings))
+        .map(|cache| contrast(rank, workload, units, State { cache, before, ..state }, settings))
         .transpose()?;
     let (contrast, clocks_beside) = contrast.unzip();
+    let other = settings.beside.filter(|_| asked.is_some() && taken.regime == asked);
+    let state = State { regime: other, ..state };
+    let beside = other.map(|_| beside(rank, workload, units, state, settings)).transpose()?;
 
-    let Taken { samples, clocks } = taken;
+    let Taken { samples, regime, clocks } = taken;
     let clocks_beside = clocks_beside.unwrap_or_default().into_iter();
     // All looks of one short case may be disturbed, those of a whole run are not.
     let seen = clocks.iter().copied().chain(clocks_beside).chain(device.fastest_clock(units));
@@ -196,7 +191,7 @@ fn measure_workload(
         regime,
         samples,
         summary,
-        beside,
+        beside: beside.flatten(),
         contrast,
         clock: clock_at(0.5).map(Megahertz),
         speed_of_light: Vec::new(),
@@ -231,7 +226,7 @@ fn sample(
     units: u32,
     State { cache, regime: asked, before }: State,
     settings: &MeasureSettings,
-) -> Result<((Taken, Option<Regime>), Option<f64>), DeviceError> {
+) -> Result<(Taken, Option<f64>), DeviceError> {
     let granule = workload.granule();
     // Operands that take turns with copies are in no cache, and need no eviction.
     let takes_turns = cache == Cache::Cold && workload.copies() > 1;
@@ -255,7 +250,7 @@ fn sample(
     taken.clocks.extend(rank.device.observe_clock()?);
     let after = available(rank, units)?;
     each(&mut taken.samples, granule);
-    Ok(((taken, regime), available_before.zip(after).map(|(one, other)| one.min(other))))
+    Ok((taken, available_before.zip(after).map(|(one, other)| one.min(other))))
 }
 
 /// The time of one iteration of a batch that was timed together.
@@ -372,7 +367,7 @@ fn sample_briefly(
     units: u32,
     state: State,
     settings: &MeasureSettings,
-) -> Result<(Taken, Option<Regime>), DeviceError> {
+) -> Result<Taken, DeviceError> {
     let short = MeasureSettings {
         samples_min: settings.samples_min.div_ceil(2),
         time_min: Seconds(0.0),
@@ -383,6 +378,22 @@ fn sample_briefly(
     Ok(sample(rank, workload, units, state, &short)?.0)
 }
 
+/// Samples in the other regime than the headline's. The device rests after settled ones.
+fn beside(
+    rank: Rank<'_>,
+    workload: &mut (dyn Workload + '_),
+    units: u32,
+    state: State,
+    settings: &MeasureSettings,
+) -> Result<Option<InRegime>, Stopped> {
+    let Taken { samples, regime, .. } = sample_briefly(rank, workload, units, state, settings)?;
+    if regime == Some(Regime::Settled) {
+        rank.device.rest(regime::RECOVERY);
+    }
+    let summary = summary_of(&samples.times)?;
+    Ok(regime.map(|regime| InRegime { regime, samples, summary }))
+}
+
 fn contrast(
     rank: Rank<'_>,
     workload: &mut (dyn Workload + '_),
@@ -390,7 +401,7 @@ fn contrast(
     state: State,
     settings: &MeasureSettings,
 ) -> Result<(Contrast, Vec<Megahertz>), Stopped> {
-    let (taken, _) = sample_briefly(rank, workload, units, state, settings)?;
+    let taken = sample_briefly(rank, workload, units, state, settings)?;
     let summary = summary_of(&taken.samples.times)?;
     Ok((Contrast { cache: state.cache, samples: taken.samples, summary }, taken.clocks))
 }

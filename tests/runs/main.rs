@@ -30,6 +30,7 @@ mod nccl;
 mod other_user;
 mod record;
 mod reduced;
+mod regimes;
 mod reproduce;
 mod schedulers;
 mod search;

@@ -184,8 +184,11 @@ class Tune:
 
     def listed(self, name):
         """What the list of variants says of one."""
-        text = (self.given.experiments / "variants.toml").read_text()
-        return tomllib.loads(text)["variant"][name]
+        path = self.given.experiments / "variants.toml"
+        listed = tomllib.loads(path.read_text())["variant"] if path.exists() else {}
+        if name not in listed:
+            sys.exit(f"{path} has no variant {name}: it has {', '.join(listed) or 'none'}")
+        return listed[name]
 
     def done(self, experiment, point):
         return any(row["experiment"] == experiment and row["case"] == point["case"]
@@ -417,6 +420,12 @@ def steps(tune, listed):
             file.write(name + "\n")
 
 
+def unmeasured(given):
+    """The list of what no GPU has measured yet."""
+    path = given.experiments / "unmeasured.toml"
+    return tomllib.loads(path.read_text())["step"] if path.exists() else []
+
+
 def check(tune, experiments):
     """Whether every case is planned, every variant can be made and every step has a command."""
     command = [tune.given.program, "list", "--json", "--device", tune.given.device]
@@ -433,6 +442,11 @@ def check(tune, experiments):
                     tune.variant(contender)
             unknown = set(point.get("predicted", {})) - {one for one, _, _ in contenders(point)}
             wrong += [f"{name}: {one} is predicted and does not take part" for one in unknown]
+    for step in unmeasured(tune.given):
+        if step["command"][0] == "run":
+            command = [tune.given.program, "list", "--device", tune.given.device, *step["command"][1:]]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            wrong += [f"step {step['name']}: {done.stderr.strip()}"] if done.returncode else []
     print("\n".join(wrong) or f"{len(experiments)} experiments can be run")
     return 1 if wrong else 0
 
@@ -444,7 +458,8 @@ def main():
     arguments.add_argument("--out", type=pathlib.Path, help="where the table and the samples go")
     arguments.add_argument("--limit", type=float, default=LIMIT, help="seconds after which it ends")
     arguments.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of bursts (12)")
-    arguments.add_argument("--suite", action="append", default=[], help="suites that have the cases")
+    arguments.add_argument("--suite", action="append", default=[],
+                           help="suites that have the cases [points.toml beside the experiments]")
     arguments.add_argument("--variants", type=pathlib.Path, help="where folders of variants are")
     arguments.add_argument("--experiments", type=pathlib.Path, default=ROOT / "experiments")
     arguments.add_argument("--check", action="store_true", help="measure nothing: can all be run?")
@@ -454,6 +469,8 @@ def main():
     given = arguments.parse_intermixed_args()
     if not 30.0 <= given.limit <= 600.0:
         arguments.error(f"--limit {given.limit:g}: seconds, from 30 to 600")
+    points = given.experiments / "points.toml"
+    given.suite = given.suite or [str(points)] * points.exists()
     given.out = given.out or pathlib.Path(given.default_out) / "tune"
     given.variants = given.variants or given.out / "variants"
     given.variants.mkdir(parents=True, exist_ok=True)
@@ -469,10 +486,9 @@ def main():
         return check(tune, experiments)
     try:
         is_complete = tune.run(experiments)
-        listed = given.experiments / "unmeasured.toml"
-        if listed.exists() and not given.no_steps and not given.experiment:
+        if not given.no_steps and not given.experiment:
             tune.end()
-            steps(tune, tomllib.loads(listed.read_text())["step"])
+            steps(tune, unmeasured(given))
         code = 0 if is_complete else 4
     except (Stop, KeyboardInterrupt):
         print("ended from outside: the same command goes on", file=sys.stderr)

@@ -4,7 +4,7 @@
 //! Each line of standard input asks for one thing and each line of standard output answers it, in
 //! JSON ([`Asked`], [`Answer`]). The process ends with its standard input.
 
-use super::{exit::Usage, global::Global, plan, user_kernels};
+use super::{exit::Usage, global::Global, output::write_out, plan, user_kernels};
 use crate::{
     measure::regime::{REST, SETTLING, Timed},
     world::Choice,
@@ -22,11 +22,7 @@ use fizeau_domain::{
 };
 use fizeau_record::{Mirror as _, v1};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeMap,
-    io::{BufRead as _, Write as _},
-    process::ExitCode,
-};
+use std::{collections::BTreeMap, io::BufRead as _, process::ExitCode};
 
 /// Arguments of `contend`.
 #[derive(Args, Clone, Debug)]
@@ -161,9 +157,7 @@ pub fn run(args: &ContendArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn say(answer: &Answer) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(answer)?)?;
-    Ok(out.flush()?)
+    write_out(&(serde_json::to_string(answer)? + "\n"))
 }
 
 fn failed(why: String, broken: bool) -> Answer {

@@ -64,6 +64,7 @@ const AFTER_HELP: &str = "\
 Environment variables:
   FIZEAU_DATA          as --data
   FIZEAU_PROGRESS      as --progress of run: auto, plain or off
+  FIZEAU_KERNELS_FROM  a copy of kernels/, whose texts are compiled for those of the program
   FIZEAU_LIBRARY_PATH  folders in which vendors' libraries are looked for, and no others
   FIZEAU_MPI           the MPI library to open
   FIZEAU_RENDEZVOUS    where ranks of GPUs meet: file:FOLDER or tcp:HOST:PORT

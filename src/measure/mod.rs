@@ -30,6 +30,8 @@ pub struct Taken {
     pub regime: Option<Regime>,
     /// Clock in each sample where the device tells, else between them every now and then.
     pub clocks: Vec<Megahertz>,
+    /// Whether each of them is that of a sample.
+    pub clocks_of_samples: bool,
 }
 
 /// What the warm-up found.
@@ -135,7 +137,7 @@ pub fn sample(
 ) -> Result<Taken, DeviceError> {
     let mut times = Vec::with_capacity(settings.samples_max as usize);
     let mut clocks = Vec::with_capacity(settings.samples_max as usize);
-    let mut throttled = Vec::new();
+    let (mut throttled, mut clocks_of_samples) = (Vec::new(), true);
     let mut spent = Seconds(0.0);
     let mut rule = stop::Rule::new(settings);
     let mut timed = Timed { device, enqueue, cache, batch, lasts, settings };
@@ -150,6 +152,7 @@ pub fn sample(
         }
         times.push(timing.time * (1.0 / f64::from(batch)));
         clocks.extend(timing.clock);
+        clocks_of_samples &= timing.clock.is_some();
         if timing.clock.is_none() && looked.elapsed() > CLOCK_EVERY {
             clocks.extend(device.observe_clock()?);
             looked = clock::now();
@@ -159,7 +162,12 @@ pub fn sample(
             break reason;
         }
     };
-    Ok(Taken { samples: Samples { times, batch, throttled, warmup, stop }, regime, clocks })
+    Ok(Taken {
+        samples: Samples { times, batch, throttled, warmup, stop },
+        regime,
+        clocks,
+        clocks_of_samples,
+    })
 }
 
 /// How often a region is timed whose host was late, before that is a failure of its own.

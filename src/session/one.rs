@@ -153,12 +153,7 @@ fn measure_workload(
             stopped_by_quota = quota.share();
         }
     }
-    let last = taken.samples.times.len();
-    let rank_times = device.capabilities().rank_times;
-    let rank_times =
-        rank_times.map(|times| times.rank_times(last)).transpose()?.unwrap_or_default();
-    let of_one = 1.0 / f64::from(taken.samples.batch);
-    let rank_times = rank_times.into_iter().map(|time| time * of_one).collect();
+    let rank_times = times_of_ranks(device, &taken.samples)?;
     // The same errors are told once: where the result is wrong, with it.
     let check = worse(before, verified(device, workload, "after timing")?);
     let integrity = workload.integrity()?.map(Box::new);
@@ -174,13 +169,13 @@ fn measure_workload(
     let state = State { regime: other, ..state };
     let beside = other.map(|_| beside(rank, workload, units, state, settings)).transpose()?;
 
-    let Taken { samples, regime, clocks } = taken;
+    let Taken { samples, regime, clocks, .. } = taken;
     let clocks_beside = clocks_beside.unwrap_or_default().into_iter();
     // All looks of one short case may be disturbed, those of a whole run are not.
     let seen = clocks.iter().copied().chain(clocks_beside).chain(device.fastest_clock(units));
     let clock_max = seen.max_by(|a, b| a.0.total_cmp(&b.0));
-    let clocks = quantile::sorted(&clocks.iter().map(|clock| clock.0).collect::<Vec<f64>>());
-    let clock_at = |share| (!clocks.is_empty()).then(|| quantile::quantile(&clocks, share));
+    let clocks: Vec<f64> = clocks.iter().map(|clock| clock.0).collect();
+    let clock = (!clocks.is_empty()).then(|| Megahertz(quantile::median(&clocks)));
     let summary = summary_of(&samples.times)?;
     let measurement = Measurement {
         case: case.clone(),
@@ -193,7 +188,7 @@ fn measure_workload(
         summary,
         beside: beside.flatten(),
         contrast,
-        clock: clock_at(0.5).map(Megahertz),
+        clock,
         speed_of_light: Vec::new(),
         tier: None,
         rank_times,
@@ -205,6 +200,14 @@ fn measure_workload(
     };
     let timer = measure::calibrate_on(device)?;
     Ok((measurement, Witness { timer, clock_max, copies }))
+}
+
+/// Each rank's own time of one iteration, where ranks have such.
+fn times_of_ranks(device: &dyn Device, samples: &Samples) -> Result<Vec<Seconds>, DeviceError> {
+    let Some(times) = device.capabilities().rank_times else { return Ok(Vec::new()) };
+    let times = times.rank_times(samples.times.len())?;
+    let of_one = 1.0 / f64::from(samples.batch);
+    Ok(times.into_iter().map(|time| time * of_one).collect())
 }
 
 /// The state in which samples are to be taken.
@@ -245,9 +248,15 @@ fn sample(
     let clock = rank.device.observe_clock()?;
     workload.poison()?;
     let mut enqueue = |repeat: u32| workload.enqueue(repeat.saturating_mul(granule));
-    let mut taken = measure::sample(rank, &mut enqueue, cache, ready, (regime, before), settings)?;
-    taken.clocks.extend(clock);
-    taken.clocks.extend(rank.device.observe_clock()?);
+    rank.device.tell_clock(regime.is_some());
+    let taken = measure::sample(rank, &mut enqueue, cache, ready, (regime, before), settings);
+    rank.device.tell_clock(false);
+    let mut taken = taken?;
+    // Looks between samples say less: a regulator may have let go.
+    if !taken.clocks_of_samples {
+        taken.clocks.extend(clock);
+        taken.clocks.extend(rank.device.observe_clock()?);
+    }
     let after = available(rank, units)?;
     each(&mut taken.samples, granule);
     Ok((taken, available_before.zip(after).map(|(one, other)| one.min(other))))

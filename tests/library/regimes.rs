@@ -1,5 +1,5 @@
-//! A regulator of power that lowers the clock in steps, as those of H100 and H200 were seen to: what
-//! is reported of each regime does not depend on when sampling ends.
+//! A regulator of power that lowers the clock in steps, as those of H100 and H200 were seen to:
+//! what is reported of each regime does not depend on when sampling ends.
 
 use fizeau::measure::{self, regime};
 use fizeau_bench::Rank;

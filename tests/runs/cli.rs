@@ -110,7 +110,7 @@ fn what_a_verb_found_does_not_depend_on_who_reads_it() {
     let named = |verb: &str| LINES.iter().any(|(args, _)| args.first() == Some(&verb));
     for verb in fizeau::cmd::Cli::command().get_subcommands() {
         let verb = verb.get_name();
-        let elsewhere = ["doctor", "launch", "ab", "keep-limits", "verify"];
+        let elsewhere = ["doctor", "launch", "ab", "contend", "keep-limits", "verify"];
         assert!(named(verb) || elsewhere.contains(&verb), "{verb} is not tried");
     }
 }

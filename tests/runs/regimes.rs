@@ -1,5 +1,5 @@
-//! The two regimes on a host with a planted regulator of power: each is reported under its name, and
-//! neither is compared with the other.
+//! The two regimes on a host with a planted regulator of power: each is reported under its name,
+//! and neither is compared with the other.
 
 use crate::program::{Place, say};
 use fizeau_domain::outcome::Regime;

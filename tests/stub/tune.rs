@@ -21,8 +21,7 @@ const POINTS: &str = r#"
 dtypes = ["f32"]
 "#;
 
-/// An experiment whose variants are the same, a fifth of a tenth faster and as much slower; the peer
-/// is of no installed package.
+/// An experiment whose variants are the same, faster and slower by 3 %, and half as fast.
 const EXPERIMENT: &str = r#"
 question = "Is what is planted found?"
 
@@ -143,18 +142,16 @@ fn planted_winners_and_losers_are_named_also_when_it_was_killed() {
     }
 }
 
-/// The experiments of the repository: their cases are planned on an H100 or H200, their variants can
-/// be made of the kernels as they are.
+/// The experiments of the repository: their cases are planned on an H100 or H200, and their
+/// variants can be made of the kernels as they are.
 #[test]
 fn the_experiments_can_be_run() {
     if python_is_missing() {
         return;
     }
     let machine = Machine::with(&NVIDIA);
-    let root = env!("CARGO_MANIFEST_DIR");
-    let points = format!("{root}/experiments/points.toml");
     let variants = machine.place.path("variants").display().to_string();
-    let arguments = ["tune", "--check", "--suite", &points, "--variants", &variants];
+    let arguments = ["tune", "--check", "--variants", &variants];
     let driver = "units=132,capability=90,memory=85899345920";
     let said = first_day(&machine, driver, &arguments);
     assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
@@ -176,4 +173,23 @@ fn both_harnesses_agree_in_each_regime() {
     let said = say(command.stdin(Stdio::null()));
     assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
     println!("{}", said.out);
+}
+
+/// The observed clock is that of the units while samples ran. Between samples the regulator has let
+/// go: a look then shows the clock of a rest.
+#[test]
+fn the_clock_is_that_of_the_work() {
+    let machine = Machine::with(&NVIDIA);
+    for (regime, clock) in [("burst", 1_000.0), ("settled", 1_000.0 / 1.21)] {
+        machine.suite(POINTS);
+        let path = machine.place.path("own.toml");
+        let text = fs::read_to_string(&path).expect("the suite");
+        let text = text.replace("deadline =", &format!("regime = \"{regime}\"\ndeadline ="));
+        fs::write(&path, text).expect("the suite");
+        let args = ["run", "--suite", "own.toml", "--device", "cuda:0", "--out", regime];
+        say(&mut machine.fizeau("units=4,capability=90,regulator=3", &args)).clean();
+        let record = machine.place.record(regime);
+        let found = record.outcomes[0].measured().expect("measured").clock.expect("a clock").0;
+        assert!((found / clock - 1.0).abs() < 0.01, "{regime}: {found} MHz");
+    }
 }

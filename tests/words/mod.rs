@@ -137,6 +137,7 @@ const INTERNAL: &[&str] = &[
     "FIZEAU_FLIP",
     "FIZEAU_LAUNCHER",
     "FIZEAU_PLANT",
+    "FIZEAU_PLANT_TURBO",
     "FIZEAU_REQUIRE_ALL",
     "FIZEAU_REPORT_DIR",
 ];

@@ -95,7 +95,8 @@ pub struct Measurement {
     pub beside: Option<InRegime>,
     /// The other state of the caches, measured beside it, where it means something.
     pub contrast: Option<Contrast>,
-    /// Clock observed around and between the samples: median.
+    /// Clock of the units while the samples ran, where the device tells, else observed around and
+    /// between them: median.
     pub clock: Option<Megahertz>,
     /// Every tier that could be computed before the run ended (the ceiling of the whole run is
     /// computed from the record).

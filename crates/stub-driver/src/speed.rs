@@ -212,7 +212,7 @@ impl Speeds {
         (noise * normal).exp() / drifts.product::<f64>()
     }
 
-    /// How much longer everything takes after so many seconds of load, by the regulator of power.
+    /// How much longer everything takes after `load` seconds of load, by the regulator of power.
     pub fn regulated(&self, load: f64) -> f64 {
         let Some(seed) = self.regulator else { return 1.0 };
         let step = |(at, (after, slowdown)): (usize, (f64, f64))| {

@@ -2,7 +2,8 @@
 //! in turn in the same run.
 //!
 //! Of the algorithms that the library's heuristics name, the fastest on the case's own operands is
-//! kept: each is run twice and timed the second time, at the first launch. The library stores
+//! kept. They are timed at the first launch, by the device's timer, the nearest ones in rounds. The
+//! library stores
 //! matrices by columns, so that the transposed product is asked for, with the operands exchanged.
 
 #![expect(unsafe_code, reason = "cuBLASLt and hipBLASLt are C libraries")]
@@ -12,7 +13,7 @@ use super::{
     context::Context,
 };
 use crate::{Buffer, DeviceError, Result, library::Handle};
-use fizeau_domain::{dtype::Dtype, kernel::GemmParams, outcome::Code, spec::STUB};
+use fizeau_domain::{dtype::Dtype, kernel::GemmParams, outcome::Code, spec::STUB, stats::quantile};
 use std::{cell::RefCell, ffi::c_int, rc::Rc, sync::Arc};
 
 /// Algorithms asked for.
@@ -153,19 +154,39 @@ impl Products {
         let kind =
             kind.ok_or_else(|| not_offered("products of this element type on this device"))?;
         let mut plan = Planned::described(self.dialect, &self.library, kind, gemm)?;
-        let mut best: Option<(f64, Algorithm)> = None;
-        for algorithm in self.heuristics(&plan)? {
-            // What one algorithm refuses, another may take.
-            let Ok(time) = self.time(gemm, &plan, &algorithm)? else { continue };
-            if best.is_none_or(|(least, _)| time < least) {
-                best = Some((time, algorithm));
-            }
-        }
-        let (_, algorithm) = best.ok_or_else(|| {
+        plan.algorithm = self.fastest(gemm, &plan)?.ok_or_else(|| {
             not_offered("an algorithm for this shape and element type on this device")
         })?;
-        plan.algorithm = algorithm;
         Ok(plan)
+    }
+
+    /// The algorithm that takes least time, by the device's own timer: all of them once, then those
+    /// that are near the best in rounds, each of which begins with another one. Of those that are
+    /// alike, the library's better guess.
+    fn fastest(&self, gemm: &GemmParams, plan: &Planned) -> Result<Option<Algorithm>> {
+        let mut found: Vec<(Algorithm, Vec<f64>)> = Vec::new();
+        for algorithm in self.heuristics(plan)? {
+            // What one algorithm refuses, another may take.
+            let Ok(()) = self.multiply(gemm, plan, &algorithm) else { continue };
+            self.context.wait("a product")?;
+            found.push((algorithm, vec![self.time(gemm, plan, &algorithm, TIMED)?]));
+        }
+        let least = found.iter().map(|(_, times)| times[0]).fold(f64::INFINITY, f64::min);
+        found.retain(|(_, times)| times[0] <= least * NEAR);
+        let count = (BATCH / least.max(1e-7)).clamp(1.0, BATCH_MAX) as usize;
+        for round in 0..if found.len() > 1 { ROUNDS } else { 0 } {
+            let all = found.len();
+            for at in (0..all).map(|at| (at + round) % all) {
+                let (algorithm, times) = &mut found[at];
+                if round == 0 {
+                    times.clear();
+                }
+                times.push(self.time(gemm, plan, algorithm, count)?);
+            }
+        }
+        let median = |(_, times): &(Algorithm, Vec<f64>)| quantile::median(times);
+        let least = found.iter().map(median).fold(f64::INFINITY, f64::min);
+        Ok(found.iter().find(|one| median(one) <= least * ALIKE).map(|(algorithm, _)| *algorithm))
     }
 
     /// The algorithms that may do, the best guess first.
@@ -196,29 +217,32 @@ impl Products {
         Ok(read(&found, self.dialect.algorithm, self.dialect.found, count.max(0) as usize))
     }
 
-    /// The time of the second of two runs; the inner error where the algorithm refuses.
+    /// Seconds of one product among several.
     fn time(
         &self,
         gemm: &GemmParams,
         plan: &Planned,
         algorithm: &Algorithm,
-    ) -> Result<Result<f64>> {
-        if let Err(refused) = self.multiply(gemm, plan, algorithm) {
-            return Ok(Err(refused));
-        }
-        self.context.wait("a product")?;
-        let start = crate::clock::now();
-        // Enough of them that the host's own time does not decide.
-        for _ in 0..TIMED {
-            self.multiply(gemm, plan, algorithm)?;
-        }
-        self.context.wait("products")?;
-        Ok(Ok(start.elapsed().0))
+        count: usize,
+    ) -> Result<f64> {
+        let mut several = || (0..count).try_for_each(|_| self.multiply(gemm, plan, algorithm));
+        Ok(self.context.timed(&mut several)?.0 / count as f64)
     }
 }
 
-/// Products that an algorithm is timed by.
+/// Products that an algorithm is first timed by.
 const TIMED: usize = 5;
+
+/// Rounds of those that are near the best; seconds of products that one is timed by in each, and
+/// the most products.
+const ROUNDS: usize = 3;
+const BATCH: f64 = 0.000_2;
+const BATCH_MAX: f64 = 100.0;
+
+/// An algorithm that first takes longer than this much of the best is not tried again; those
+/// within this much are alike.
+const NEAR: f64 = 1.15;
+const ALIKE: f64 = 1.01;
 
 /// The algorithms of as many results as there are whose state is a success. Algorithm, result and
 /// the state's place are of as many bytes as is said, whole words all.

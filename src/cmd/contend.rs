@@ -49,18 +49,11 @@ enum Asked {
     /// To make a case ready and verify it; `name` is what it is called by from then on.
     Prepare { name: String, case: String },
     /// Samples of a case, each of about `load` seconds.
-    Sample { name: String, regime: AskedRegime, count: u32, load: f64 },
+    Sample { name: String, regime: Regime, count: u32, load: f64 },
     /// To give its memory back.
     Forget { name: String },
     /// To end.
     End,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AskedRegime {
-    Burst,
-    Settled,
 }
 
 /// What is answered.
@@ -186,10 +179,6 @@ impl Stage<'_> {
         match asked {
             Asked::Prepare { name, case } => self.prepare(name, &case),
             Asked::Sample { name, regime, count, load } => {
-                let regime = match regime {
-                    AskedRegime::Burst => Regime::Burst,
-                    AskedRegime::Settled => Regime::Settled,
-                };
                 self.sample(&name, regime, count, Seconds(load))
             }
             Asked::Forget { name } => {

@@ -321,6 +321,20 @@ mod tests {
         assert_eq!(ready.batch, BATCH_MAX);
     }
 
+    /// An eviction takes milliseconds: work of a microsecond would settle for minutes.
+    #[test]
+    fn settling_with_cold_caches_ends() {
+        let device = fizeau_device::fake::Fake::default().device();
+        let mut work = |_| Ok(());
+        let rank = Rank { device: &device, peers: &Alone };
+        let ready = warm_up(rank, &mut work, Cache::Cold, &SETTINGS).expect("no fault");
+        let before = device.evictions();
+        let settled = (Some(Regime::Settled), Seconds(0.0));
+        let taken = sample(rank, &mut work, Cache::Cold, ready, settled, &SETTINGS);
+        let samples = taken.expect("no fault").samples.times.len() as u64;
+        assert_eq!(device.evictions() - before, 200 + samples);
+    }
+
     #[test]
     fn cold_samples_are_evicted_each_and_never_batched() {
         let device = fizeau_device::fake::Fake::default().device();

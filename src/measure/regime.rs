@@ -39,6 +39,10 @@ pub const WARM_UP: Seconds = Seconds(0.01);
 /// Regions of settling, at most: work that takes no time would never end.
 const SETTLING_REGIONS: u32 = 100_000;
 
+/// The same with cold caches, whose eviction before each region is a load of its own and can take a
+/// thousand times longer.
+const SETTLING_EVICTIONS: u32 = 200;
+
 /// Work that is timed: how it is put on the device, and the iterations of one sample.
 pub struct Timed<'t, 'e> {
     /// Where it runs.
@@ -72,7 +76,11 @@ impl Timed<'_, '_> {
             return Ok(());
         }
         let mut spent = worked;
-        for _ in 0..SETTLING_REGIONS {
+        let regions = match self.cache {
+            Cache::Hot => SETTLING_REGIONS,
+            Cache::Cold => SETTLING_EVICTIONS,
+        };
+        for _ in 0..regions {
             if spent >= SETTLING {
                 break;
             }

@@ -3,7 +3,7 @@
 use crate::synthetic;
 use fizeau::data::Catalogue;
 use fizeau_domain::{
-    outcome::{Outcome, Telemetry},
+    outcome::{InRegime, Outcome, Regime, Telemetry},
     units::{Megahertz, Watts},
     verdict::Verdict,
 };
@@ -153,6 +153,20 @@ fn the_reason_of_a_difference_is_named() {
         });
     });
     assert!(locked.contains("clocks are held: 900 MHz"), "{locked}");
+    let in_bursts = |faster: f64| {
+        causes(&times(1.2), &move |record| {
+            for one in synthetic::measured_in(record) {
+                one.regime = Some(Regime::Settled);
+                let mut summary = one.summary;
+                summary.median = summary.median * (1.0 / faster);
+                let samples = one.samples.clone();
+                one.beside = Some(InRegime { regime: Regime::Burst, samples, summary });
+            }
+        })
+    };
+    let words = "in bursts, each after a rest, 100.0 % of the figure were measured";
+    assert!(in_bursts(1.2).contains(words), "{}", in_bursts(1.2));
+    assert!(!in_bursts(1.1).contains("in bursts"), "{}", in_bursts(1.1));
 }
 
 #[test]

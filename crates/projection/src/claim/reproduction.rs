@@ -7,7 +7,7 @@ use super::{
 use fizeau_domain::{
     case::{Collective, Point},
     dtype::Dtype,
-    outcome::{Cache, Measurement, Outcome},
+    outcome::{Cache, Measurement, Outcome, Regime},
     selector::Selector,
     spec::{Part, Properties, Tier},
     stats::student,
@@ -373,6 +373,7 @@ fn causes(
             causes.push(format!("with {cache} caches {share:.1} % of the figure were measured"));
         }
     }
+    causes.extend(in_the_other_regime(statement, run, device, rounds[0].1));
     if let Some(under) = &device.virtualised {
         causes.push(format!("runs under {under}: neighbours share its memory and clock, unseen"));
     }
@@ -385,6 +386,24 @@ fn causes(
     }
     causes.extend(claim.note.iter().map(|note| format!("the claim's own note: {note}")));
     causes
+}
+
+/// That the figure was reached in the regime that is measured beside the headline's.
+fn in_the_other_regime(
+    statement: &Statement,
+    run: &Run,
+    device: &Properties,
+    one: &Measurement,
+) -> Option<String> {
+    let beside = one.beside.as_ref()?;
+    let faster = one.summary.median / beside.summary.median;
+    let share = measured_by(statement, one, device, None)? * faster / statement.figure();
+    let way = match beside.regime {
+        Regime::Burst => "in bursts, each after a rest,",
+        Regime::Settled => "after 0.3 s of the same load",
+    };
+    let words = format!("{way} {:.1} % of the figure were measured", share * 100.0);
+    (share >= 1.0 - run.tolerance()).then_some(words)
 }
 
 fn tier_words(tier: Tier) -> &'static str {

@@ -1,5 +1,8 @@
 //! A machine of stub GPUs with a stub NCCL between them, and what ranks on it are held against.
 
+#[path = "../stub_cache/mod.rs"]
+mod stub_cache;
+
 use super::program::{Place as Folder, Said, said};
 use fizeau_domain::{
     case::{Collective, Place, Point},
@@ -92,7 +95,7 @@ impl Machine {
         let mut command = self.place.fizeau(args);
         command.env("FIZEAU_LIBRARY_PATH", self.place.path("lib"));
         command.env("FIZEAU_STUB", driver).env("FIZEAU_STUB_NCCL", nccl);
-        command.env("FIZEAU_STUB_CACHE", env!("CARGO_TARGET_TMPDIR"));
+        command.env("FIZEAU_STUB_CACHE", stub_cache::folder());
         command.env("XDG_CACHE_HOME", self.place.path("cache"));
         for variable in ["FIZEAU_RENDEZVOUS", "FIZEAU_TOKEN", "NCCL_MULTI_RANK_GPU_ENABLE"] {
             command.env_remove(variable);

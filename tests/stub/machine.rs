@@ -2,7 +2,7 @@
 
 use crate::{
     program::{self, Place, Said, say},
-    skipped,
+    skipped, stub_cache,
 };
 use fizeau_domain::outcome::Outcome;
 use fizeau_record::Record;
@@ -76,7 +76,7 @@ impl Machine {
         let mut command = self.place.fizeau(args);
         command.env("FIZEAU_LIBRARY_PATH", self.lib()).env("FIZEAU_STUB", script);
         command.env("FIZEAU_STUB_LOG", self.place.path("log"));
-        command.env("FIZEAU_STUB_CACHE", env!("CARGO_TARGET_TMPDIR"));
+        command.env("FIZEAU_STUB_CACHE", stub_cache::folder());
         command.env("XDG_CACHE_HOME", self.place.path("cache"));
         for variable in ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] {
             command.env_remove(variable);

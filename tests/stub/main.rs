@@ -6,6 +6,8 @@
 mod program;
 #[path = "../skipped/mod.rs"]
 mod skipped;
+#[path = "../stub_cache/mod.rs"]
+mod stub_cache;
 
 mod accept;
 mod accept_ends;

@@ -382,11 +382,11 @@ def unlike(point, own, peer):
 
 
 def middle(sides):
-    """The median of several rounds, where all are of one state; else the round that is not is said by
-    the state of the first."""
+    """The median of those rounds that were timed in the same caches and regime as the first."""
     first = sides[0]
-    return Side(statistics.median(side.seconds for side in sides), first.cache, first.regime,
-                first.load, first.way)
+    alike = [side.seconds for side in sides
+             if (side.cache, side.regime) == (first.cache, first.regime)]
+    return Side(statistics.median(alike), first.cache, first.regime, first.load, first.way)
 
 
 class Figures:

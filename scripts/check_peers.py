@@ -282,44 +282,8 @@ def check_sides():
     print("a ratio of unlike sides is refused: regime, caches, load, a peer that sleeps, a wrong layout")
 
 
-def check_contenders():
-    """What is asked of peers that take turns is answered, and no fault costs another peer its turn."""
-    import tune
-    with tempfile.TemporaryDirectory() as place:
-        peers_stand_in.make(pathlib.Path(place))
-        log = open(pathlib.Path(place) / "said.txt", "w")
-        command = [sys.executable, str(pathlib.Path(place) / "gpu_peers")]
-        process = tune.Process("peers", command, {"PYTHONPATH": place}, log)
-
-        def ask(**asked):
-            process.ask(**asked)
-            return process.answer(20.0)
-
-        point = {"operation": "gemm", "m": 1}
-        for name in ("graph", "eager"):
-            ready = ask(do="prepare", name=name, peer=name, point=point, cache="hot")
-            assert ready["ready"] == name and ready["way"] == name, ready
-        for regime in ("burst", "settled"):
-            said = ask(do="sample", name="graph", regime=regime, count=3, load=0.004)
-            assert said["batch"] == 2 and len(said["times"]) == len(said["clocks"]) == 3, said
-            assert all(math.isclose(time, 0.002, rel_tol=1e-9) for time in said["times"]), said
-        assert ask(do="prepare", name="graph", peer="graph", point={**point, "m": 2}) == {"other": True}
-        assert "nobody" in ask(do="dance")["failed"]
-        assert "not prepared" in ask(do="sample", name="x", regime="burst", count=1, load=1e-3)["failed"]
-        assert "not installed" in ask(do="prepare", name="x", peer="x", point=point)["failed"]
-        broken = ask(do="prepare", name="breaks", peer="breaks", point=point, cache="hot")
-        assert broken["broken"] and "illegal" in broken["failed"], broken
-        # A new process answers.
-        assert "ready" in ask(do="prepare", name="graph", peer="graph", point=point, cache="hot")
-        assert ask(do="forget", name="graph") == {"forgot": "graph"}
-        process.end()
-        log.close()
-    print("peers take turns as they are asked to, and one that breaks costs no other its turn")
-
-
 if __name__ == "__main__":
     main()
     check_hot()
     check_sides()
     check_process()
-    check_contenders()

@@ -1,7 +1,8 @@
 """Attention of PyTorch's backends, FlashAttention-3 and -4, FlashInfer and FlashMLA, each where its
-package can be imported. PyTorch's have run beside us; the others are written by their documentation."""
+package can be imported. PyTorch's have run beside us; the others are written by their documentation and
+the texts of fa3-fwd 0.0.3, flashinfer-python 0.6.7 and tokenspeed-flashmla 1.0.0."""
 
-import importlib
+from _optional import imported
 
 GOLDEN = 2_654_435_769
 
@@ -15,22 +16,16 @@ def lengths(point):
     return [1 + ((longest - 1) * fraction >> 32) for fraction in fractions]
 
 
-def imported(name):
-    """A module, or nothing where it is not there or does not load here."""
-    try:
-        return importlib.import_module(name)
-    except Exception:
-        return None
-
-
 def peers(torch):
     """Prefill by scaled_dot_product_attention and flash attention; decode by what serves it."""
-    dtypes = {"f16": torch.float16, "bf16": torch.bfloat16}
+    dtypes = {"f16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
+    wide = ("f16", "bf16")
 
-    def is_plain(point, kinds):
-        """A point of some kinds in 16 bits."""
+    def is_plain(point, kinds, elements=wide):
+        """A point of some kinds and element types, with a mask that is no window and no chunk: a peer
+        that is told of neither would do more than the point asks for."""
         return (point["operation"] == "attention" and point["attention"] in kinds
-                and point["dtype"] in dtypes)
+                and point["dtype"] in elements and point["mask"] in ("full", "causal"))
 
     def is_even(point):
         """Sequences of one length, in one piece, whose mask every library means alike."""
@@ -38,7 +33,9 @@ def peers(torch):
         return "lengths" not in point and "page" not in point and aligned
 
     def normal(dtype, *shape):
-        return torch.randn(*shape, device="cuda", dtype=dtype)
+        # PyTorch draws no numbers of 8 bits.
+        drawn = torch.bfloat16 if dtype == torch.float8_e4m3fn else dtype
+        return torch.randn(*shape, device="cuda", dtype=drawn).to(dtype)
 
     def operands(point):
         """Tokens before heads, as fizeau and flash attention have them."""
@@ -68,9 +65,9 @@ def peers(torch):
             return function
         return make
 
-    def flash(module):
+    def flash(module, elements=wide):
         def make(point):
-            if not is_plain(point, ("prefill",)) or not is_even(point):
+            if not is_plain(point, ("prefill",), elements) or not is_even(point):
                 return None
             q, k, v = operands(point)
             causal = point["mask"] == "causal"
@@ -111,25 +108,60 @@ def peers(torch):
             return lambda: module.flash_attn_with_kvcache(q, k, v, **options)
         return make
 
+    # What libraries keep their parts in: the same for every peer, whose iterations take turns.
+    spaces = {}
+
+    def space(mebibytes):
+        if mebibytes not in spaces:
+            spaces[mebibytes] = torch.zeros(mebibytes << 20, dtype=torch.uint8, device="cuda")
+        return spaces[mebibytes]
+
+    def with_bytes(function, *read):
+        """A function whose operands are not all that was allocated for it."""
+        function.bytes = sum(operand.numel() * operand.element_size() for operand in read)
+        return function
+
+    # A cache of 8-bit floats has queries of bfloat16.
+    of_queries = {**dtypes, "fp8": torch.bfloat16}
+
     def flashinfer_decode(module):
         def make(point):
-            if not is_plain(point, ("decode",)) or point["queries"] != 1:
+            if not is_plain(point, ("decode",), dtypes) or point["queries"] != 1:
                 return None
             page = point.get("page", 64)
             keys, counts, order, _ = pages(point, page)
-            dtype = dtypes[point["dtype"]]
+            dtype = of_queries[point["dtype"]]
             q = normal(dtype, point["batch"], point["heads"], point["dim_qk"])
             cache = tuple(pool(point, sum(counts), page))
             starts = torch.tensor([0, *counts], device="cuda", dtype=torch.int32)
             starts = starts.cumsum(0, dtype=torch.int32)
             last = torch.tensor([(count - 1) % page + 1 for count in keys], device="cuda",
                                 dtype=torch.int32)
-            workspace = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
             wrapper = module.BatchDecodeWithPagedKVCacheWrapper(
-                workspace, "NHD", use_tensor_cores=point["heads"] // point["kv_heads"] >= 4)
+                space(256), "NHD", use_tensor_cores=point["heads"] // point["kv_heads"] >= 4)
             wrapper.plan(starts, order, last, point["heads"], point["kv_heads"], point["dim_qk"],
-                         page, q_data_type=dtype, kv_data_type=dtype)
-            return lambda: wrapper.run(q, cache)
+                         page, q_data_type=dtype, kv_data_type=dtypes[point["dtype"]])
+            return with_bytes(lambda: wrapper.run(q, cache), q, *cache)
+        return make
+
+    def xqa_decode(module):
+        """FlashInfer's kernels of TensorRT-LLM, which multiply a cache of 8-bit floats as such."""
+        def make(point):
+            page = point.get("page", 64)
+            if not is_plain(point, ("decode",), dtypes) or point["queries"] != 1:
+                return None
+            if page not in (16, 32, 64, 128) or point["dim_qk"] != point["dim_v"]:
+                return None
+            keys, counts, _, table = pages(point, page)
+            dtype, dim = of_queries[point["dtype"]], point["dim_qk"]
+            q = normal(dtype, point["batch"], point["heads"], dim)
+            cache = tuple(pool(point, sum(counts), page))
+            have = torch.tensor(keys, device="cuda", dtype=torch.int32).view(torch.uint32)
+            out = torch.empty(point["batch"], point["heads"], dim, device="cuda", dtype=dtype)
+            # Zeros, of which every iteration leaves zeros where it has to.
+            work = space(128)
+            return with_bytes(lambda: module.xqa_batch_decode_with_kv_cache(
+                q, cache, work, table, have, max(keys), bmm1_scale=dim**-0.5, out=out), q, *cache)
         return make
 
     def flash_mla(module):
@@ -153,12 +185,17 @@ def peers(torch):
     found = [(f"torch SDPA {name}", scaled_dot_product(backend)) for name, backend in (
         ("cuDNN", "CUDNN_ATTENTION"), ("flash", "FLASH_ATTENTION"),
         ("efficient", "EFFICIENT_ATTENTION"))]
-    if module := imported("flash_attn_interface"):
-        found += [("FlashAttention-3", flash(module)), ("FlashAttention-3 decode", flash_decode(module))]
+    # fa3-fwd is the same without the way back, and without pages.
+    module = imported("flash_attn_interface") or imported("fa3_fwd_interface")
+    if module:
+        found.append(("FlashAttention-3", flash(module, dtypes)))
+        found.append(("FlashAttention-3 decode", flash_decode(module)))
     if module := imported("flash_attn.cute"):
         found.append(("FlashAttention-4", flash(module)))
     if module := imported("flashinfer"):
         found.append(("FlashInfer", flashinfer_decode(module)))
+    if module := imported("flashinfer.decode"):
+        found.append(("FlashInfer XQA", xqa_decode(module)))
     if module := imported("flash_mla"):
         found.append(("FlashMLA", flash_mla(module)))
     return found

@@ -5,8 +5,9 @@ aten/src/ATen/native/cuda/ScaledBlas.cpp (`is_blockwise_..._scaling`); scripts/c
 these peers against it without a GPU.
 """
 
-import importlib
 import math
+
+from _optional import imported
 
 
 def up(length, multiple):
@@ -116,18 +117,34 @@ def peers(torch):
                                         out_dtype=torch.bfloat16)
 
     def deep_gemm(module):
-        """fp8 with a scale for each 128 along k of A's rows and each 128 x 128 of B."""
-        def make(point):
-            if point["operation"] != "gemm" or point["dtype"] != "fp8block":
-                return None
+        """Products with scales of blocks, and grouped ones of bf16, B by columns as its name ends on nt."""
+        def block_scaled(point):
             m, n, k = point["m"], point["n"], point["k"]
             a, b = elements(m, k), elements(n, k)
             blocks, lines = up(k, 128) // 128, up(n, 128) // 128
+            # For each 128 along k of A's rows, and each 128 x 128 of B.
             scale_a = torch.rand(m, blocks, device="cuda") + 0.5
             scale_a = module.get_mn_major_tma_aligned_tensor(scale_a)
             scale_b = torch.rand(lines, blocks, device="cuda") + 0.5
             c = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
             return lambda: module.fp8_gemm_nt((a, scale_a), (b, scale_b), c)
+
+        def grouped(point):
+            # Each group begins at a tile, and belongs to the rows that are there: others are -1.
+            tile, group_of = module.get_m_alignment_for_contiguous_layout(), []
+            for group, rows in enumerate(dealt(point)):
+                group_of += [group] * rows + [-1] * (up(rows, tile) - rows)
+            rows, n, k = len(group_of), point["n"], point["k"]
+            a = torch.randn(rows, k, device="cuda", dtype=torch.bfloat16)
+            b = torch.randn(point["groups"], n, k, device="cuda", dtype=torch.bfloat16)
+            c = torch.empty(rows, n, device="cuda", dtype=torch.bfloat16)
+            group_of = torch.tensor(group_of, device="cuda", dtype=torch.int32)
+            return lambda: module.m_grouped_bf16_gemm_nt_contiguous(a, b, c, group_of)
+
+        def make(point):
+            kind = point["operation"], point["dtype"]
+            of = {("gemm", "fp8block"): block_scaled, ("grouped", "bf16"): grouped}
+            return of[kind](point) if kind in of else None
         return make
 
     def grouped(point):
@@ -164,11 +181,8 @@ def peers(torch):
         function(a, b)
         return lambda: function(a, b)
 
-    found = []
-    try:
-        found.append(("DeepGEMM", deep_gemm(importlib.import_module("deep_gemm"))))
-    except Exception:  # Where it is not installed, or does not load here.
-        pass
+    module = imported("deep_gemm")
+    found = [("DeepGEMM", deep_gemm(module))] if module else []
     return [*found, ("torch.matmul", matmul), ("torch.matmul, B by columns", by_columns),
             ("torch._scaled_mm", scaled),
             ("torch._scaled_mm in blocks", block_scaled), ("torch._int_mm, B by columns", integers),

@@ -20,7 +20,7 @@ sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "gpu_peers")]
 import peers_stand_in  # noqa: E402
 
 SIZES = {"uint8": 1, "float8_e4m3fn": 1, "float8_e8m0fnu": 1, "float4_e2m1fn_x2": 1,
-         "bfloat16": 2, "float16": 2, "float32": 4, "int32": 4, "int8": 1, "int64": 8,
+         "bfloat16": 2, "float16": 2, "float32": 4, "int32": 4, "uint32": 4, "int8": 1, "int64": 8,
          "float64": 8}
 
 

@@ -108,13 +108,13 @@ def peers(torch):
             return lambda: module.flash_attn_with_kvcache(q, k, v, **options)
         return make
 
-    # What libraries keep their parts in: the same for every peer, whose iterations take turns.
+    # What a library keeps parts of its results in: the same for all its iterations, which take turns.
     spaces = {}
 
-    def space(mebibytes):
-        if mebibytes not in spaces:
-            spaces[mebibytes] = torch.zeros(mebibytes << 20, dtype=torch.uint8, device="cuda")
-        return spaces[mebibytes]
+    def space(name, size=256 << 20):
+        if name not in spaces:
+            spaces[name] = torch.zeros(size, dtype=torch.uint8, device="cuda")
+        return spaces[name]
 
     def with_bytes(function, *read):
         """A function whose operands are not all that was allocated for it."""
@@ -138,7 +138,7 @@ def peers(torch):
             last = torch.tensor([(count - 1) % page + 1 for count in keys], device="cuda",
                                 dtype=torch.int32)
             wrapper = module.BatchDecodeWithPagedKVCacheWrapper(
-                space(256), "NHD", use_tensor_cores=point["heads"] // point["kv_heads"] >= 4)
+                space("FlashInfer"), "NHD", use_tensor_cores=point["heads"] // point["kv_heads"] >= 4)
             wrapper.plan(starts, order, last, point["heads"], point["kv_heads"], point["dim_qk"],
                          page, q_data_type=dtype, kv_data_type=dtypes[point["dtype"]])
             return with_bytes(lambda: wrapper.run(q, cache), q, *cache)
@@ -158,8 +158,7 @@ def peers(torch):
             cache = tuple(pool(point, sum(counts), page))
             have = torch.tensor(keys, device="cuda", dtype=torch.int32).view(torch.uint32)
             out = torch.empty(point["batch"], point["heads"], dim, device="cuda", dtype=dtype)
-            # Zeros, of which every iteration leaves zeros where it has to.
-            work = space(128)
+            work = space("XQA")
             return with_bytes(lambda: module.xqa_batch_decode_with_kv_cache(
                 q, cache, work, table, have, max(keys), bmm1_scale=dim**-0.5, out=out), q, *cache)
         return make
@@ -194,8 +193,8 @@ def peers(torch):
         found.append(("FlashAttention-4", flash(module)))
     if module := imported("flashinfer"):
         found.append(("FlashInfer", flashinfer_decode(module)))
-    if module := imported("flashinfer.decode"):
-        found.append(("FlashInfer XQA", xqa_decode(module)))
+        if hasattr(module.decode, "xqa_batch_decode_with_kv_cache"):
+            found.append(("FlashInfer XQA", xqa_decode(module.decode)))
     if module := imported("flash_mla"):
         found.append(("FlashMLA", flash_mla(module)))
     return found

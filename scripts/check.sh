@@ -42,6 +42,8 @@ stage "NVRTC" summarised check_nvrtc
 stage "cuBLASLt" summarised check_cublaslt
 # What peers give PyTorch, whose kernels need a GPU: by a stand-in.
 stage "peers" python3 scripts/check_peers.py
+stage "peers: packages" python3 scripts/check_packages.py
+stage "peers: in turns" python3 scripts/check_contenders.py
 stage "valgrind" summarised check_valgrind
 # Debian's own HIP, which opens without a GPU.
 stage "HIP" summarised check_hip

@@ -23,6 +23,7 @@ if [ -n "${WHEELS:-}" ]; then
     export PYTHONPATH=$work/peers${PYTHONPATH:+:$PYTHONPATH}
 fi
 part=${1:-}
+# Without an argument scripts/gpu.sh says how it is used.
 shift || true
 out=${OUT:-$work/kept}
 mkdir -p "$work/out" "$out"

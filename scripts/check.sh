@@ -13,7 +13,8 @@ if ((free < 6)); then
     exit 1
 fi
 
-# What the stub driver made of kernels' texts, and nobody has asked for in a month.
+# What the stub driver made of kernels' texts, and nobody has asked for in a month. The folder may not
+# be there yet, and another run may remove a file first.
 find "${FIZEAU_CHECK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fizeau-checks}/stub" -type f -mtime +30 \
     -delete 2>/dev/null || true
 

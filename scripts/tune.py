@@ -27,6 +27,8 @@ import sys
 import time
 import tomllib
 
+from gpu import AT_BEST, lines_of
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 # Seconds after which it ends by itself; scripts/gpu.sh ends it a little later.
@@ -40,8 +42,6 @@ SETTLED_ROUNDS, SETTLED_COUNT, SETTLED_LOAD = 3, 8, 0.003
 RESTED = 1.8
 # A change that counts, as a share.
 LEAST = 0.01
-# A contender below this share of the fastest of its point is not at its best: it has no ratio.
-AT_BEST = 0.7
 # Of 12 rounds the 3rd and the 10th ratio hold their median with a confidence of 0.96; of fewer the
 # extremes are given.
 INTERVAL = {12: 2}
@@ -296,17 +296,6 @@ class Tune:
     def end(self):
         for process in self.processes.values():
             process.end()
-
-
-def lines_of(path):
-    """The JSON of each line; a last line that was cut short is passed over."""
-    made = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            made.append(json.loads(line))
-        except json.JSONDecodeError:
-            pass
-    return made
 
 
 def by_round(row, name, regime):

@@ -38,6 +38,8 @@ pub(super) struct Chain<'d> {
     grain: u64,
     /// The unit that has to walk it, where it matters.
     unit: Option<u64>,
+    /// Whether caches are evicted before each walk from a new place.
+    evicts: bool,
     /// Place in the order where the walk is.
     at: u64,
 }
@@ -83,7 +85,8 @@ impl<'d> Chain<'d> {
         let end = device.allocate(Bytes(LINE))?;
         lay(device, &memory, grain, (places, cells))?;
         let order = cells.iter().map(|&cell| places[cell as usize]).collect();
-        let mut chain = Chain { device, function, memory, end, order, grain, unit: None, at: 0 };
+        let (unit, evicts, at) = (None, false, 0);
+        let mut chain = Chain { device, function, memory, end, order, grain, unit, evicts, at };
         chain.go_to(0)?;
         Ok(chain)
     }
@@ -104,11 +107,16 @@ impl<'d> Chain<'d> {
         self.memory.address + u64::from(self.order[self.at as usize]) * self.grain
     }
 
-    /// Evicts what laying the chain left in caches, and walks two whole passes, or as many loads
-    /// where that is less.
-    pub fn settle(&mut self, loads_max: u64) -> Result<(), DeviceError> {
+    /// From now on caches are evicted before each walk from a new place, so that no load finds a line
+    /// that an earlier walk brought.
+    pub fn evict_before_walks(&mut self) {
+        self.evicts = true;
+    }
+
+    /// Evicts what laying the chain left in caches, and walks two whole passes.
+    pub fn settle(&mut self) -> Result<(), DeviceError> {
         self.device.evict_cache()?;
-        let mut left = (self.order.len() as u64 * 2).min(loads_max);
+        let mut left = self.order.len() as u64 * 2;
         while left > 0 {
             let loads = left.min(SETTLING);
             self.device.timed(&mut || self.enqueue(loads as u32))?;
@@ -130,7 +138,8 @@ impl Workload for Chain<'_> {
     /// A third of the chain further on; a walk that does not move is then found out. Not back to
     /// the start: what the warm-up has just loaded would be met again, and the caches may hold it.
     fn poison(&mut self) -> Result<(), DeviceError> {
-        self.go_to(self.at + self.order.len() as u64 / 3 + 1)
+        self.go_to(self.at + self.order.len() as u64 / 3 + 1)?;
+        if self.evicts { self.device.evict_cache() } else { Ok(()) }
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {

@@ -2,12 +2,12 @@
 //!
 //! One cell of a chain stands at the start of each line of the working set.
 //!
-//! On a GPU caches are evicted before a chain is timed, and the chain is walked until the caches
-//! hold what they hold of it ever after: two whole passes, or as many lines as are four times the
-//! last cache where that is less. Of a chain that is much longer than the cache no line is met
-//! again that is still cached: a line comes again after a whole pass, and what is timed does not
-//! begin anew but elsewhere. The order is random, so that a part of a pass is a fair sample of all
-//! of it.
+//! On a GPU a chain that the last cache holds is walked twice before it is timed: the caches then
+//! hold what they hold of it ever after. Of a chain that is longer than the last cache, caches are
+//! evicted each time before a walk begins at a new place. Each load of the first pass then comes
+//! from memory. Without that, a cache that replaces lines at random would keep some of what an
+//! earlier walk brought, and the time would depend on the length of that walk. The order is random,
+//! so that a part of a pass is a fair sample of all of it.
 
 use super::{
     Prepared, Rank,
@@ -102,7 +102,10 @@ pub fn prepare<'r>(
         None => Chain::new(device, function, memory, &lines)?,
     };
     if stream::is_gpu(properties) {
-        chain.settle(properties.last_level_cache().0 * 4 / GPU_STRIDE)?;
+        match point.working_set > properties.last_level_cache() {
+            true => chain.evict_before_walks(),
+            false => chain.settle()?,
+        }
     }
     Ok(Box::new(chain))
 }

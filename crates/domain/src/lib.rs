@@ -36,6 +36,7 @@ macro_rules! named {
 }
 
 pub mod case;
+pub mod consistency;
 pub mod dtype;
 pub mod kernel;
 pub mod labels;

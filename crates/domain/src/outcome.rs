@@ -161,9 +161,16 @@ pub struct Telemetry {
     pub power_mean: Option<Watts>,
     /// Highest.
     pub power_max: Option<Watts>,
+    /// The time that each reading of power is an average over; 0 where it is of an instant. None
+    /// where the device does not say.
+    pub power_window: Option<Seconds>,
     /// Energy taken, by the device's own counter.
     pub energy: Option<Joules>,
-    /// The time that `energy` was taken in: between the two readings of the counter.
+    /// How often that counter was seen to advance. None where it was not watched, as in records
+    /// that were made before this was kept.
+    pub energy_steps: Option<u32>,
+    /// The time that `energy` was taken in, and readings of the sensors: from the first warm-up to
+    /// the last sample.
     pub elapsed: Option<Seconds>,
     /// Highest temperature of the device.
     pub temperature_max: Option<Celsius>,
@@ -409,15 +416,46 @@ impl Check {
     }
 }
 
+/// Steps of a counter of energy from which on power is computed from it: a step more or less is
+/// then 5 %.
+const ENERGY_STEPS_MIN: u32 = 20;
+
+/// The time of a counter of energy that is worth as much where its steps were not counted: NVML's
+/// counter advances every 20 to 100 ms.
+const ENERGY_TIME_MIN: Seconds = Seconds(2.0);
+
+/// The window of a power sensor, as a share of the time of a case, up to which its readings are of
+/// that case.
+const WINDOW_MAX: f64 = 0.5;
+
+/// What a mean power was computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerBy {
+    /// The device's counter of energy, which advanced often enough.
+    Counter,
+    /// Readings of the power sensor.
+    Sensor,
+}
+
 impl Telemetry {
-    /// The mean power, and whether it is by the counter of energy, which misses nothing. Sensors of
-    /// power are read now and then.
-    pub fn power(&self) -> Option<(Watts, bool)> {
-        let by_counter = self.energy.zip(self.elapsed).filter(|(_, elapsed)| elapsed.0 > 0.0);
-        match by_counter {
-            Some((energy, elapsed)) => Some((Watts(energy.0 / elapsed.0), true)),
-            None => self.power_mean.map(|power| (power, false)),
-        }
+    /// The mean power over the case, and what it was computed from. None where neither tells: a
+    /// counter that advanced too seldom, and a sensor that averages over longer than the case.
+    pub fn power(&self) -> Option<(Watts, PowerBy)> {
+        let counted = self.energy.zip(self.elapsed).filter(|(energy, elapsed)| {
+            let enough = match self.energy_steps {
+                Some(steps) => steps >= ENERGY_STEPS_MIN,
+                None => elapsed.0 >= ENERGY_TIME_MIN.0,
+            };
+            enough && energy.0 > 0.0 && elapsed.0 > 0.0
+        });
+        let of_counter = |(energy, elapsed): (Joules, Seconds)| Watts(energy.0 / elapsed.0);
+        let is_blurred = self
+            .power_window
+            .zip(self.elapsed)
+            .is_some_and(|(window, elapsed)| window.0 > WINDOW_MAX * elapsed.0);
+        let read = self.power_mean.filter(|power| power.0 > 0.0 && !is_blurred);
+        let counted = counted.map(|counted| (of_counter(counted), PowerBy::Counter));
+        counted.or(read.map(|power| (power, PowerBy::Sensor)))
     }
 }
 
@@ -480,8 +518,10 @@ impl Measurement {
         self.speed_of_light.iter().find(|light| light.tier == tier)
     }
 
-    /// The share of the headline tier's speed of light that was reached, 0..1.
+    /// The share of the headline tier's speed of light that was reached, 0..1. None where the
+    /// median is no property of the machine ([`Measurement::doubt`]).
     pub fn utilisation(&self) -> Option<f64> {
-        self.tier.and_then(|tier| self.light(tier)).map(|light| light.time / self.summary.median)
+        let light = self.tier.and_then(|tier| self.light(tier))?;
+        self.doubt().is_none().then(|| light.time / self.summary.median)
     }
 }

@@ -2,7 +2,8 @@
 
 use super::Line;
 use fizeau_domain::{
-    outcome::{Integrity, Measurement, Outcome, Samples},
+    outcome::{Cache, Integrity, Measurement, Outcome, Samples},
+    spec::{self, Properties},
     stats::{self, Summary},
     units::Seconds,
 };
@@ -107,4 +108,13 @@ pub fn renew_intervals(measured: &mut Measurement) -> bool {
         }
     }
     all
+}
+
+/// Takes the headline tier from what caches may have kept a part of: programs before stated a share
+/// there.
+pub fn renew_tier(measured: &mut Measurement, properties: &Properties) {
+    let is_hot = measured.cache == Cache::Hot;
+    if spec::is_partly_cached(&measured.case.point, properties, is_hot) {
+        measured.tier = None;
+    }
 }

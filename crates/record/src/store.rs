@@ -9,7 +9,7 @@
 
 use super::{
     Header, Line, RESUMED_AT, Record,
-    checks::{impossible, renew_intervals},
+    checks::{impossible, renew_intervals, renew_tier},
     limits,
     version::{CURRENT, VERSIONS, Version},
 };
@@ -442,6 +442,7 @@ impl Reading {
                 }
                 if let Outcome::Measured(measured) = &mut outcome {
                     self.thinned += u32::from(!renew_intervals(measured));
+                    renew_tier(measured, &record.header.device);
                 }
                 record.outcomes.push(outcome);
             }

@@ -6,6 +6,7 @@ use fizeau_domain::{
     case::Point,
     outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
     spec::Tier,
+    stats::states::TwoStates,
     units::Seconds,
 };
 use fizeau_record::Record;
@@ -39,6 +40,9 @@ const MEASURED: &[Column] = &[
 const STOPPED_BY_QUOTA: Column =
     Column { key: "stopped_by_quota", title: "stopped by quota", weight: Weight::Essential };
 
+/// In the tables of runs that have a figure without a share for this reason alone.
+const DOUBT: Column = Column { key: "doubt", title: "no share because", weight: Weight::Useful };
+
 /// In the tables of runs that were timed in regimes alone.
 const REGIME: [Column; 2] = [
     Column { key: "regime", title: "regime", weight: Weight::Detail },
@@ -62,6 +66,13 @@ pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         columns.push(STOPPED_BY_QUOTA);
         rows.iter_mut().zip(&measured).for_each(|(row, one)| {
             row.push(one.stopped_by_quota.map_or(Cell::Absent, Cell::Share));
+        });
+    }
+    let doubts: Vec<_> = measured.iter().map(|one| one.doubt()).collect();
+    if doubts.iter().any(Option::is_some) {
+        columns.push(DOUBT);
+        rows.iter_mut().zip(doubts).for_each(|(row, doubt)| {
+            row.push(doubt.map_or(Cell::Absent, |doubt| text(&doubt.to_string())));
         });
     }
     if measured.iter().any(|one| one.regime.is_some()) {
@@ -146,6 +157,7 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
     let tier = match (foreign, light) {
         (Some(target), _) => text(&format!("portable, not made for {target}")),
         (None, Some(light)) => text(tier_name(light.tier)),
+        (None, None) if is_partly_cached(measurement, ceilings) => text("partly cached"),
         (None, None) => ceilings.unknown_architecture.as_ref().map_or(Cell::Absent, |_| {
             text(&format!("{}, limit unknown", kind_of(&measurement.case.kernel)))
         }),
@@ -176,9 +188,26 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
     ]
 }
 
+/// Whether it has no headline tier because caches may keep a part of its working set.
+fn is_partly_cached(measurement: &Measurement, ceilings: &Ceilings) -> bool {
+    let working_set = match measurement.case.point {
+        Point::Stream(point) => point.working_set,
+        Point::Access(point) => point.working_set,
+        _ => return false,
+    };
+    let is_hot = measurement.cache == Cache::Hot;
+    is_hot && !measurement.speed_of_light.is_empty() && !ceilings.in_memory(working_set)
+}
+
 /// How much longer it takes when the caches were evicted.
 fn cold_over_hot(measurement: &Measurement) -> Cell {
-    let Some(contrast) = &measurement.contrast else { return Cell::Absent };
+    let is_one_state = measurement.doubt().is_none();
+    let Some(contrast) = measurement.contrast.as_ref().filter(|_| is_one_state) else {
+        return Cell::Absent;
+    };
+    if TwoStates::of(&contrast.samples.times).is_some() {
+        return Cell::Absent;
+    }
     let (here, there): (Seconds, Seconds) = (measurement.summary.median, contrast.summary.median);
     match (measurement.cache, contrast.cache) {
         (Cache::Cold, Cache::Hot) => Cell::Ratio(here / there),

@@ -103,7 +103,8 @@ impl Ceilings {
             .filter(|one| one.case.kernel.is_of_random_numbers())
             .filter_map(|one| one.case.point.dtype())
             .collect();
-        for measurement in measured().filter(|one| !is_light_peak(one, &random)) {
+        let counts = |one: &&Measurement| !is_light_peak(one, &random) && one.doubt().is_none();
+        for measurement in measured().filter(counts) {
             ceilings.take(measurement);
         }
         ceilings
@@ -215,6 +216,7 @@ impl Ceilings {
     /// for the device's architecture, of which it would say nothing.
     pub fn share(&self, measurement: &Measurement) -> Option<f64> {
         let light = self.light(measurement).filter(|_| self.foreign(measurement).is_none());
+        let light = light.filter(|_| measurement.doubt().is_none());
         light.map(|(time, _)| time / measurement.summary.median)
     }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use fizeau_domain::{
     case::Case,
-    outcome::Measurement,
+    outcome::{Measurement, PowerBy},
     units::{Joules, Watts},
 };
 use fizeau_record::Record;
@@ -42,16 +42,16 @@ struct Point<'r> {
     one: &'r Measurement,
     /// Its time over the reference's, inverted: 1 is as fast.
     speed: f64,
-    /// Power, and whether it is by a counter of energy.
-    power: Option<(Watts, bool)>,
+    /// Power, and what it was computed from.
+    power: Option<(Watts, PowerBy)>,
     /// Energy of one iteration over the reference's.
     energy: Option<f64>,
 }
 
 /// Energy of one iteration: the mean power over the case times its median.
-fn joules(one: &Measurement) -> Option<(Joules, bool)> {
-    let (power, by_counter) = one.telemetry.as_ref()?.power()?;
-    Some((Joules(power.0 * one.summary.median.0), by_counter))
+fn joules(one: &Measurement) -> Option<(Joules, PowerBy)> {
+    let (power, by) = one.telemetry.as_ref()?.power()?;
+    Some((Joules(power.0 * one.summary.median.0), by))
 }
 
 /// The report. The first rung is what the others are set beside.
@@ -127,22 +127,28 @@ fn sentences(points: &[Point<'_>]) -> Vec<String> {
 
 /// What the energy is by.
 fn energy_words(points: &[Point<'_>]) -> impl Iterator<Item = String> {
-    let by = |by_counter: bool| {
-        points.iter().any(|point| point.power.is_some_and(|(_, counter)| counter == by_counter))
+    let by = |wanted: PowerBy| {
+        points.iter().any(|point| point.power.is_some_and(|(_, by)| by == wanted))
     };
     let none = !points.is_empty() && points.iter().all(|point| point.power.is_none());
     let words = [
         (
-            by(true),
+            by(PowerBy::Counter),
             "Energy is the device's own counter over the time of a case, from its warm-up to its \
-             last sample, times the median time of an iteration: what is between samples counts.",
+             last sample, times the median time of an iteration: what is between samples counts. \
+             The counter is used where it advanced at least 20 times.",
         ),
         (
-            by(false),
+            by(PowerBy::Sensor),
             "Energy is the mean of the power that sensors read now and then, times the median \
-             time of an iteration: the device shows no counter of energy.",
+             time of an iteration: the device shows no counter of energy, or the counter advanced \
+             too seldom while a case ran.",
         ),
-        (none, "Energy is unknown: this device shows neither a counter of energy nor its power."),
+        (
+            none,
+            "Energy is unknown: this device shows neither a counter of energy nor its power over \
+             times as short as its cases.",
+        ),
     ];
     words.into_iter().filter(|(is, _)| *is).map(|(_, words)| words.to_owned())
 }
@@ -212,8 +218,8 @@ fn table(points: &[Point<'_>]) -> Option<Table> {
         let is_stub = rung.record.header.device.is_stub();
         let relative = |value: f64| Cell::Relative { value, is_stub };
         let by = match power {
-            Some((_, true)) => "counter",
-            Some((_, false)) => "power x time",
+            Some((_, PowerBy::Counter)) => "counter",
+            Some((_, PowerBy::Sensor)) => "power x time",
             None => "unknown",
         };
         let held = one.telemetry.as_ref().map(|seen| seen.held_by.join(", "));

@@ -12,10 +12,10 @@ use fizeau_domain::{
     dtype::Dtype,
     outcome::{Measurement, Outcome, Telemetry},
     spec::{Bound, Tier},
-    units::{BytesPerSecond, FlopsPerSecond},
+    units::{BytesPerSecond, FlopsPerSecond, Seconds, Watts},
 };
 use fizeau_record::{Record, guard::FASTER_THAN_LIGHT};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands in the place of a limit, and what to do about it.
 const PEAK_UNKNOWN: &str = "peak unknown: state it by --data";
@@ -45,6 +45,18 @@ pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     facts
 }
 
+/// The measurement with the greatest rate among those whose median is a property of the machine,
+/// or among all where there are none.
+fn best<'m>(
+    all: impl Iterator<Item = &'m Measurement>,
+    rate: impl Fn(&Measurement) -> f64,
+) -> Option<&'m Measurement> {
+    let key = |one: &Measurement| (one.doubt().is_none(), rate(one));
+    let all = all.map(|one| (key(one), one));
+    let best = all.max_by(|((a, x), _), ((b, y), _)| a.cmp(b).then(x.total_cmp(y)));
+    best.map(|(_, one)| one)
+}
+
 /// The best of all streams over memory.
 fn memory_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
     let best = ceilings.memory.as_ref()?;
@@ -59,8 +71,7 @@ fn stream_fact(record: &Record, ceilings: &Ceilings, stream: StreamOperation) ->
         matches!(one.case.point, Point::Stream(point)
             if point.stream == stream && ceilings.in_memory(point.working_set))
     };
-    let of_it = measurements(record).filter(is_it);
-    let best = of_it.max_by(|a, b| rate(a).0.total_cmp(&rate(b).0))?;
+    let best = best(measurements(record).filter(is_it), |one| rate(one).0)?;
     let (key, label) = match stream {
         StreamOperation::Read => ("memory_read", "Memory read"),
         _ => ("memory_copy", "Memory copy"),
@@ -79,9 +90,11 @@ fn of_memory(
     let tiers = [Tier::Datasheet, Tier::Observed];
     let peak = tiers.into_iter().find_map(|tier| Some((tier, memory_peak(record, tier)?)));
     let foreign = ceilings.foreign(measurement);
-    let peak = peak.filter(|_| foreign.is_none());
+    let doubt = measurement.doubt();
+    let peak = peak.filter(|_| foreign.is_none() && doubt.is_none());
     let share = peak.map(|(_, peak)| rate / peak);
     let (of, limit) = match (peak, foreign) {
+        _ if doubt.is_some() => unknown(doubt.map_or(String::new(), |doubt| doubt.to_string())),
         (Some((tier, peak)), _) => known(Cell::Bandwidth(peak), &peak.to_string(), tier),
         (None, Some(target)) => unknown(not_made_for(target)),
         (None, None) => unknown(PEAK_UNKNOWN),
@@ -106,6 +119,11 @@ fn known(limit: Cell, words: &str, tier: Tier) -> Of {
     let tier = tier_name(tier);
     let fields = FactLimit { value: Some(limit), tier: Some(tier), reasons: Vec::new() };
     (format!("of {words} ({tier})"), fields)
+}
+
+/// Why a measurement has no share of a limit: what it says against itself, or else `why`.
+fn doubt_or(measurement: &Measurement, why: &str) -> String {
+    measurement.doubt().map_or_else(|| why.to_owned(), |doubt| doubt.to_string())
 }
 
 /// No limit, and why.
@@ -197,24 +215,25 @@ fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
 
 /// The fastest measurement of each element type among those that `of` admits. What memory binds
 /// says nothing of arithmetic, however fast it is.
-fn best_by_dtype(
-    record: &Record,
-    of: fn(&Point) -> bool,
-) -> BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> {
-    let mut best: BTreeMap<Dtype, (&Measurement, FlopsPerSecond)> = BTreeMap::new();
-    for measurement in measurements(record).filter(|measurement| of(&measurement.case.point)) {
+fn best_by_dtype<'r>(
+    record: &'r Record,
+    of: impl Fn(&Measurement) -> bool,
+) -> BTreeMap<Dtype, (&'r Measurement, FlopsPerSecond)> {
+    let mut by_dtype: BTreeMap<Dtype, Vec<&Measurement>> = BTreeMap::new();
+    for measurement in measurements(record).filter(|measurement| of(measurement)) {
         let light = measurement.tier.and_then(|tier| measurement.light(tier));
         if light.is_some_and(|light| light.bound != Bound::Compute) {
             continue;
         }
         let Some(dtype) = measurement.case.point.dtype() else { continue };
-        let rate = measurement.work.flops / measurement.summary.median;
-        let slot = best.entry(dtype).or_insert((measurement, rate));
-        if slot.1 < rate {
-            *slot = (measurement, rate);
-        }
+        by_dtype.entry(dtype).or_default().push(measurement);
     }
-    best
+    let rate = |one: &Measurement| one.work.flops / one.summary.median;
+    let of_one = |(dtype, all): (Dtype, Vec<&'r Measurement>)| {
+        let best = best(all.into_iter(), |one| rate(one).0)?;
+        Some((dtype, (best, rate(best))))
+    };
+    by_dtype.into_iter().filter_map(of_one).collect()
 }
 
 /// What a measurement reached of its own speed of light, in words and as a share: the same as its
@@ -232,7 +251,7 @@ fn share(
             let peak = rate * (1.0 / share);
             (Some(share), known(Cell::Throughput(peak), &peak.to_string(), tier))
         }
-        _ => (None, unknown(PEAK_UNKNOWN)),
+        _ => (None, unknown(doubt_or(measurement, PEAK_UNKNOWN))),
     }
 }
 
@@ -245,7 +264,7 @@ fn rate_facts(
     record: &Record,
     ceilings: &Ceilings,
     (key, label): (&str, &str),
-    of: fn(&Point) -> bool,
+    of: impl Fn(&Measurement) -> bool,
 ) -> Vec<Fact> {
     best_by_dtype(record, of)
         .into_iter()
@@ -265,13 +284,35 @@ fn rate_facts(
         .collect()
 }
 
+/// Arithmetic on random numbers, as real work has them. Constant operands toggle few wires, draw
+/// less power and reach a higher clock: their rate is a second figure, and the only one where a
+/// kernel of random numbers is not there.
 fn compute_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let all = |point: &Point| matches!(point, Point::Compute(_));
-    rate_facts(record, ceilings, ("arithmetic", "Arithmetic"), all)
+    let is_compute = |one: &Measurement| matches!(one.case.point, Point::Compute(_));
+    let is_random = |one: &Measurement| one.case.kernel.is_of_random_numbers();
+    let has_random: BTreeSet<Dtype> = measurements(record)
+        .filter(|one| is_compute(one) && is_random(one))
+        .filter_map(|one| one.case.point.dtype())
+        .collect();
+    let random = rate_facts(record, ceilings, ("arithmetic", "Arithmetic"), |one| {
+        is_compute(one) && is_random(one)
+    });
+    let constant = |has_random_too: bool| {
+        let is_it = |one: &Measurement| {
+            let dtype = one.case.point.dtype();
+            is_compute(one)
+                && !is_random(one)
+                && dtype.is_some_and(|dtype| has_random.contains(&dtype) == has_random_too)
+        };
+        let key = if has_random_too { "arithmetic_of_constants" } else { "arithmetic" };
+        rate_facts(record, ceilings, (key, "Arithmetic of constants"), is_it)
+    };
+    [random, constant(false), constant(true)].concat()
 }
 
 fn gemm_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let earnest = |point: &Point| matches!(point, Point::Gemm(p) if p.contents.are_random());
+    let earnest =
+        |one: &Measurement| matches!(one.case.point, Point::Gemm(p) if p.contents.are_random());
     rate_facts(record, ceilings, ("gemm", "Best GEMM"), earnest)
 }
 
@@ -419,7 +460,7 @@ fn collective_fact(record: &Record) -> Option<Fact> {
             let (_, limit) = known(limit, "", tier);
             (format!("of the link's limit ({}); {sent}", tier_name(tier)), limit)
         }
-        _ => unknown(format!("({sent})")),
+        _ => unknown(doubt_or(measurement, &format!("({sent})"))),
     };
     let (of, limit) = with_reasons(of, record, measurement, share);
     Some(Fact {
@@ -473,7 +514,7 @@ fn link_fact(
             let peak = rate * (1.0 / share);
             (Some(share), known(Cell::Bandwidth(peak), &peak.to_string(), tier))
         }
-        _ => (None, unknown("link's limit unknown: state it by --data")),
+        _ => (None, unknown(doubt_or(measurement, "link's limit unknown: state it by --data"))),
     };
     if least < rate * LINK_ALIKE {
         of += &format!("; slowest {least} ({})", slowest.case);
@@ -532,14 +573,35 @@ fn power_fact(record: &Record) -> Option<Fact> {
     let (power, measurement) = read.max_by(|a, b| a.0.0.total_cmp(&b.0.0))?;
     let limit = record.header.environment.settings.as_ref().and_then(|set| set.power_limit);
     let limit = limit.filter(|limit| limit.0 > 0.0);
+    let of = match limit {
+        Some(limit) => format!("limit {limit}"),
+        None => "limit unknown".into(),
+    };
+    let blurred = limit.and_then(|limit| blurred(record, power, limit));
     Some(Fact {
-        of: match limit {
-            Some(limit) => format!("limit {limit}"),
-            None => "limit unknown".into(),
-        },
+        of: format!("{of}{}", blurred.unwrap_or_default()),
         case: measurement.case.to_string(),
-        ..Fact::new("power", "Highest power", Cell::Text(power.to_string()))
+        ..Fact::new("power", "Highest power read", Cell::Text(power.to_string()))
     })
+}
+
+/// A sensor that shows less than this share of the limit does not show what reached the limit.
+const AT_LIMIT: f64 = 0.9;
+
+/// Why the highest power that was read lies below a limit that held the clock down.
+fn blurred(record: &Record, power: Watts, limit: Watts) -> Option<String> {
+    let at_cap = seen(record).filter(|(_, seen)| seen.held_by.iter().any(|by| by == "power cap"));
+    let windows: Vec<Option<Seconds>> = at_cap.map(|(_, seen)| seen.power_window).collect();
+    if windows.is_empty() || power.0 >= AT_LIMIT * limit.0 {
+        return None;
+    }
+    let window = windows.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0));
+    let over = match window {
+        Some(window) if window.0 > 0.0 => format!("averages over {window}"),
+        Some(_) => "is read now and then".into(),
+        None => "may average over more than a case".into(),
+    };
+    Some(format!("; the power cap held the clock down, so more was drawn: the sensor {over}"))
 }
 
 /// What held the clock down, and in how many cases.

@@ -84,10 +84,21 @@ fn levels(record: &Record, units: u32) -> Vec<Level> {
     let memory = |name: &str, size, from, to| Level { name: name.into(), size, from, to };
     levels.push(memory("memory", size, before * 4, beyond - 1));
     if measurements(record).any(|measurement| is_beyond_tlb(&measurement.case.point)) {
-        levels.push(memory("memory, TLB misses", None, beyond, u64::MAX));
+        let within = levels.last().and_then(|level| latency(record, level));
+        let all = memory("", None, beyond, u64::MAX);
+        let misses = within.zip(latency(record, &all)).map(|(within, all)| all / within);
+        let name = match misses {
+            Some(ratio) if ratio > TLB_MISSES => "memory, TLB misses",
+            _ => "memory, 16 GiB and more",
+        };
+        levels.push(Level { name: name.into(), ..all });
     }
     levels
 }
+
+/// Loads of a chain of 16 GiB and more miss the TLBs where they take this many times as long as
+/// those of shorter chains in memory. Otherwise the TLBs reach so far, or large pages do.
+const TLB_MISSES: f64 = 1.05;
 
 fn is_beyond_tlb(point: &Point) -> bool {
     matches!(point, Point::Latency(point) if point.is_beyond_tlb())

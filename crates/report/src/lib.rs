@@ -22,6 +22,7 @@ mod case_table;
 mod ceiling;
 mod chart;
 mod comparison;
+pub mod consistency;
 mod discovery;
 pub mod explain;
 pub mod format;

@@ -2,7 +2,8 @@
 
 use super::{
     Block, Ceilings, Cell, Chart, Column, Document, HeatMap, Table, Weight, access, attention,
-    brief, case_table, chart, headline, heat, integrity, level, rank, regime, reproduce, sensors,
+    brief, case_table, chart, consistency, headline, heat, integrity, level, rank, regime,
+    reproduce, sensors,
     startup_fit::{FIT_ERROR_MAX, fit_startup},
     summary, transfer, wire_bandwidth, without_numbers,
 };
@@ -47,7 +48,7 @@ pub fn document(record: &Record) -> Document {
 
 /// What stands under each heading, in reading order; headings with nothing under them are left out
 /// by the caller.
-fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 13] {
+fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 14] {
     let charts = |charts: Vec<Chart>| charts.into_iter().map(Block::Chart).collect::<Vec<_>>();
     let maps = |maps: Vec<HeatMap>| maps.into_iter().map(Block::HeatMap).collect::<Vec<_>>();
     let table = |table: Option<Table>| table.map(Block::Table).into_iter().collect::<Vec<_>>();
@@ -81,6 +82,7 @@ fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>)
         ("Ranks", ranks),
         ("Sensors over time", sensors),
         ("Cases without a result", table(case_table::unmeasured(record))),
+        ("Contradictions", table(consistency::table(record))),
         ("Cases", table(case_table::measured(record, ceilings))),
         ("What reproduces this", table(Some(reproduce::table(record)))),
     ]

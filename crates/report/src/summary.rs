@@ -5,6 +5,7 @@ use super::{
     about::Counts,
     ceiling::memory_peak,
     chart::measurements,
+    consistency,
     headline::{beside_own_best, best_attention, facts, of_socket},
     severity::Remarks,
     unknown::{Unknown, of_record},
@@ -380,8 +381,10 @@ fn throttled(record: &Record) -> Option<String> {
 
 /// Where figures are off, by what puts them off most first.
 fn of_figures(record: &Record) -> Vec<String> {
-    let all = [throttled, held_by_quota, disturbed, noisy, above, other_clock].map(|of| of(record));
-    all.into_iter().flatten().collect()
+    let first = [throttled, held_by_quota, disturbed].map(|of| of(record));
+    let last = [noisy, above, other_clock].map(|of| of(record));
+    let contradictions = consistency::sentences(record);
+    first.into_iter().flatten().chain(contradictions).chain(last.into_iter().flatten()).collect()
 }
 
 /// Where attention was measured on a GPU of which nobody says how fast it makes exponentials.

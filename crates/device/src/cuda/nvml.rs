@@ -23,7 +23,7 @@ use nvml_wrapper::{
     enums::{device::SampleValue, event::XidError},
     error::NvmlError,
     structs::device::FieldId,
-    sys_exports::field_id::NVML_FI_DEV_MEMORY_TEMP,
+    sys_exports::field_id::{NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_POWER_INSTANT},
 };
 use std::{
     mem::ManuallyDrop,
@@ -164,23 +164,43 @@ impl Sensors {
 
     /// What the device is doing now.
     pub fn reading(&self) -> Reading {
+        // Older drivers do not know this field.
+        let power = self.field(NVML_FI_DEV_POWER_INSTANT);
         Reading {
             clock: self.0.clock_info(Clock::SM).ok(),
             memory_clock: self.0.clock_info(Clock::Memory).ok(),
-            power: self.0.power_usage().ok(),
+            power: power.or_else(|| self.0.power_usage().ok()),
+            power_window: match power {
+                Some(_) => Some(0),
+                None => self.power_window(),
+            },
+            energy: self.0.total_energy_consumption().ok(),
             temperature: self.0.temperature(TemperatureSensor::Gpu).ok(),
             memory_temperature: self.memory_temperature(),
             reasons: self.reasons(),
         }
     }
 
-    /// 0 where there is no sensor.
+    /// None where there is no sensor: NVML then says 0.
     fn memory_temperature(&self) -> Option<u32> {
-        let read = self.0.field_values_for(&[FieldId(NVML_FI_DEV_MEMORY_TEMP)]).ok()?;
+        self.field(NVML_FI_DEV_MEMORY_TEMP).filter(|&celsius| celsius > 0)
+    }
+
+    /// A field of 32 bits, where the device has it.
+    fn field(&self, field: u32) -> Option<u32> {
+        let read = self.0.field_values_for(&[FieldId(field)]).ok()?;
         match read.into_iter().next()?.ok()?.value.ok()? {
-            SampleValue::U32(celsius) => Some(celsius).filter(|&celsius| celsius > 0),
+            SampleValue::U32(value) => Some(value),
             _ => None,
         }
+    }
+
+    /// Milliseconds that `nvmlDeviceGetPowerUsage` averages over: 1 s on Ampere (but for GA100) and
+    /// later, an instant before (NVML API reference, "nvmlDeviceGetPowerUsage").
+    fn power_window(&self) -> Option<u32> {
+        let capability = self.0.cuda_compute_capability().ok()?;
+        let is_instant = (capability.major, capability.minor) <= (8, 0);
+        Some(if is_instant { 0 } else { 1_000 })
     }
 
     /// Every bit, those included that the crate does not know.

@@ -34,6 +34,11 @@ pub struct Reading {
     pub memory_clock: Option<u32>,
     /// Milliwatts.
     pub power: Option<u32>,
+    /// Milliseconds that `power` is an average over; 0 where it is of an instant, none where the
+    /// driver does not say.
+    pub power_window: Option<u32>,
+    /// The counter of energy, millijoules.
+    pub energy: Option<u64>,
     /// Of the GPU, degrees Celsius.
     pub temperature: Option<u32>,
     /// Of the memory, degrees Celsius.

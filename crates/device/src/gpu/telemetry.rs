@@ -7,7 +7,7 @@ use super::{
 use crate::clock::{self, Moment};
 use fizeau_domain::{
     outcome::Telemetry,
-    units::{Celsius, Joules, Megahertz, Watts},
+    units::{Celsius, Joules, Megahertz, Seconds, Watts},
 };
 use std::{
     sync::{
@@ -77,7 +77,7 @@ impl<S: ReadSensors> Sampler<S> {
         let timed_clocks = timed_clocks.into_iter().map(|clock| Megahertz(f64::from(clock)));
         Telemetry {
             timed_clocks: timed_clocks.collect(),
-            elapsed: elapsed.filter(|_| end.energy.is_some()),
+            elapsed,
             ..summarise(&readings, &start, &end, faults)
         }
     }
@@ -160,6 +160,10 @@ fn summarise(
         power_mean: (!power.is_empty())
             .then(|| Watts(power.iter().sum::<f64>() / power.len() as f64)),
         power_max: power.iter().copied().reduce(f64::max).map(Watts),
+        power_window: values(|r| r.power_window)
+            .max()
+            .map(|milliseconds| Seconds(f64::from(milliseconds) / 1e3)),
+        energy_steps: steps(readings, start, end),
         energy: grown(|c| c.energy).map(|millijoules| Joules(millijoules as f64 / 1e3)),
         elapsed: None,
         temperature_max: values(|r| r.temperature).max().map(celsius),
@@ -173,6 +177,15 @@ fn summarise(
         nvlink_errors: grown(|c| c.nvlink_errors),
         faults,
     }
+}
+
+/// How often the counter of energy advanced, as readings saw it.
+fn steps(readings: &[Reading], start: &Counters, end: &Counters) -> Option<u32> {
+    let (first, last) = (start.energy?, end.energy?);
+    let seen = readings.iter().filter_map(|reading| reading.energy);
+    let mut all: Vec<u64> = std::iter::once(first).chain(seen).chain([last]).collect();
+    all.dedup();
+    Some((all.len() - 1) as u32)
 }
 
 #[cfg(test)]

@@ -166,6 +166,11 @@ impl Sensors {
     }
 }
 
+/// From units of 2^-16 J.
+fn millijoules(units: u64) -> u64 {
+    ((u128::from(units) * 1_000) >> 16) as u64
+}
+
 impl ReadSensors for Sensors {
     fn reading(&self) -> Reading {
         let metrics = self.metrics();
@@ -177,6 +182,8 @@ impl ReadSensors for Sensors {
             clock: metrics.clock.or_else(|| self.hwmon("freq1_input", 1_000_000)),
             memory_clock: metrics.memory_clock.or_else(|| self.hwmon("freq2_input", 1_000_000)),
             power: metrics.power.map(|watts| watts * 1_000).or_else(power),
+            power_window: None,
+            energy: metrics.energy.map(millijoules),
             temperature: metrics.hotspot.or_else(hottest),
             memory_temperature: metrics.memory.or_else(|| celsius("temp3_input")),
             reasons: self.reasons(&metrics),
@@ -188,8 +195,7 @@ impl ReadSensors for Sensors {
         let (ecc_corrected, ecc_uncorrected) = self.errors();
         let replays = || word(&self.folder, "pcie_replay_count")?.parse().ok();
         Counters {
-            // From 2^-16 J to mJ.
-            energy: metrics.energy.map(|units| ((u128::from(units) * 1_000) >> 16) as u64),
+            energy: metrics.energy.map(millijoules),
             ecc_corrected,
             ecc_uncorrected,
             remapped_rows: None,

@@ -376,9 +376,13 @@ impl Reports for HostDevice {
         let now = (rapl.read()?, clock::now());
         let (before, since) = self.energy.replace(Some(now.clone()))?;
         let joules = Joules(rapl.joules(&before, &now.0));
+        let elapsed = since.elapsed();
         Some(Telemetry {
             energy: Some(joules),
-            elapsed: Some(since.elapsed()),
+            // The counters advance about each millisecond (Intel 64 and IA-32 Architectures
+            // Software Developer's Manual, volume 3B, "RAPL Interfaces").
+            energy_steps: Some((elapsed.0 * 1e3) as u32),
+            elapsed: Some(elapsed),
             ..Telemetry::default()
         })
     }

@@ -11,7 +11,7 @@ mod stated;
 
 pub use identity::{Match, identify};
 pub use part::Part;
-pub use speed_of_light::{exps_time, floor, headline, lights, memory_peaks};
+pub use speed_of_light::{exps_time, floor, headline, is_partly_cached, lights, memory_peaks};
 pub use stated::key_of;
 
 use crate::{

@@ -149,6 +149,18 @@ pub fn headline(lights: &[SpeedOfLight]) -> Option<Tier> {
         .map(|light| light.tier)
 }
 
+/// Whether caches may keep an unknown part of a stream from one iteration to the next: hot, and
+/// between one and four last-level caches long. Its speeds of light are guards then, which count
+/// every byte that a cache could keep as kept, and a share of one says nothing of the kernel: at an
+/// equal rate it would jump by a third at four caches.
+pub fn is_partly_cached(point: &Point, properties: &Properties, hot: bool) -> bool {
+    let conditions = Conditions { hot, ..Conditions::default() };
+    let known = Known { properties, part: None, conditions, is_bound: false };
+    let on_chip = matches!(point, Point::Access(access) if access.access.on_chip());
+    let is_stream = matches!(point, Point::Stream(_) | Point::Access(_)) && !on_chip;
+    is_stream && hot && !known.fits_cache(point) && !known.is_beyond_caches(point)
+}
+
 /// The physical floor: no iteration can be faster than this, by the most optimistic of all peaks
 /// that are known for each resource. `most` is the most that the device can be
 /// ([`super::Yardstick::most`]). None where nothing is known.

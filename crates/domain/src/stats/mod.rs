@@ -5,6 +5,7 @@
 
 pub mod interval;
 pub mod quantile;
+pub mod states;
 pub mod student;
 
 use crate::units::Seconds;

@@ -15,6 +15,7 @@ pub use waiver::Waiver;
 
 use fizeau_domain::{
     case::Case,
+    consistency::Doubt,
     outcome::{Measurement, Outcome},
     stats::interval,
     units::Seconds,
@@ -590,7 +591,18 @@ fn change(before: &Measurement, after: &Measurement) -> Change {
         (b.low / a.high, b.high / a.low)
     } else {
         let (low, high, _) = interval::ratio_interval(&a, &b);
-        (low, high)
+        // Which of two states a run would be in next time is not known.
+        let [[a_least, a_most], [b_least, b_most]] = [before, after].map(states);
+        (low.min(b_least / a_most), high.max(b_most / a_least))
     };
     Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
+}
+
+/// The least and the most of the times that a run's median stands for: its two states, where its
+/// samples are of two.
+fn states(run: &Measurement) -> [Seconds; 2] {
+    let median = run.summary.median;
+    let Some(Doubt::TwoStates(states)) = run.doubt() else { return [median; 2] };
+    let times = [median.0, states.most.time.0, states.other.time.0];
+    [f64::min, f64::max].map(|pick| Seconds(times.into_iter().fold(median.0, pick)))
 }

@@ -202,9 +202,17 @@ pub struct Telemetry {
     pub power_mean: Option<Watts>,
     /// Highest.
     pub power_max: Option<Watts>,
+    /// The time that each reading of power is an average over; 0 where it is of an instant. Absent
+    /// where the device does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_window: Option<Seconds>,
     /// Energy taken.
     pub energy: Option<Joules>,
-    /// The time that `energy` was taken in. Absent in records that were made before it was kept.
+    /// How often the counter of energy was seen to advance. Absent where it was not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_steps: Option<u32>,
+    /// The time that `energy` was taken in, and readings of the sensors. Absent in records that
+    /// were made before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed: Option<Seconds>,
     /// Highest temperature of the device.
@@ -230,8 +238,8 @@ pub struct Telemetry {
 }
 
 mirror!(Telemetry of outcome::Telemetry {
-    readings, clock_min, clock_max, timed_clocks, memory_clock_min, power_mean, power_max, energy,
-    elapsed, temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected,
+    readings, clock_min, clock_max, timed_clocks, memory_clock_min, power_mean, power_max,
+    power_window, energy, energy_steps, elapsed, temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected,
     remapped_rows, pcie_replays, nvlink_errors, faults
 });
 

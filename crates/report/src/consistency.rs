@@ -1,0 +1,136 @@
+//! Figures that contradict themselves or their neighbours: what no machine in one state shows.
+
+use super::{Cell, Column, Table, Weight, chart::measurements};
+use fizeau_domain::{
+    case::{LatencyPoint, Point},
+    consistency::Doubt,
+    outcome::{Measurement, Telemetry},
+    text::counted,
+    units::{Bytes, Watts},
+};
+use fizeau_record::Record;
+use std::collections::BTreeMap;
+
+const COLUMNS: &[Column] = &[
+    Column { key: "case", title: "case", weight: Weight::Essential },
+    Column { key: "contradiction", title: "what contradicts it", weight: Weight::Essential },
+];
+
+/// A latency counts as lower than that of a shorter chain below this share of it.
+const FALLS: f64 = 0.97;
+
+/// What contradicts the figure of one case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Id of the case.
+    pub case: String,
+    /// What contradicts it, in words.
+    pub words: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    TwoStates,
+    HotSlower,
+    LatencyFalls,
+    Power,
+}
+
+/// Everything in a record that contradicts itself, by kind and in the record's order.
+pub fn findings(record: &Record) -> Vec<Finding> {
+    let limit = record.header.environment.settings.as_ref().and_then(|set| set.power_limit);
+    let doubts = measurements(record).filter_map(doubt);
+    let power = measurements(record).filter_map(|one| power(one, limit));
+    doubts.chain(latencies(record)).chain(power).collect()
+}
+
+fn doubt(one: &Measurement) -> Option<Finding> {
+    let doubt = one.doubt()?;
+    let kind = match doubt {
+        Doubt::TwoStates(_) => Kind::TwoStates,
+        Doubt::HotSlower(_) => Kind::HotSlower,
+    };
+    Some(Finding { case: one.case.to_string(), words: doubt.to_string(), kind })
+}
+
+/// Latencies of chains that lie below that of a shorter chain by the same kernel: some of the
+/// longer chain's loads were answered by a cache.
+fn latencies(record: &Record) -> Vec<Finding> {
+    let mut curves: BTreeMap<&str, Vec<(Bytes, &Measurement)>> = BTreeMap::new();
+    for one in measurements(record) {
+        if let Point::Latency(LatencyPoint { working_set, side: None, pair: None }) = one.case.point
+        {
+            curves.entry(&one.case.kernel.0).or_default().push((working_set, one));
+        }
+    }
+    let mut found = Vec::new();
+    for mut curve in curves.into_values() {
+        curve.sort_by_key(|(size, _)| *size);
+        let mut most: Option<(Bytes, &Measurement)> = None;
+        for (size, one) in curve {
+            let median = one.summary.median;
+            let below = most.filter(|(_, most)| {
+                let is_apart = one.summary.interval.high < most.summary.interval.low;
+                is_apart && median.0 < FALLS * most.summary.median.0
+            });
+            if let Some((shorter, longest)) = below {
+                let before = longest.summary.median;
+                let words = format!("{median}, while a shorter chain of {shorter} has {before}");
+                found.push(Finding { case: one.case.to_string(), words, kind: Kind::LatencyFalls });
+            }
+            if most.is_none_or(|(_, most)| most.summary.median.0 < median.0) {
+                most = Some((size, one));
+            }
+        }
+    }
+    found
+}
+
+/// A mean power that no device of this limit can have.
+fn power(one: &Measurement, limit: Option<Watts>) -> Option<Finding> {
+    let (power, _) = one.telemetry.as_ref().and_then(Telemetry::power)?;
+    let limit = limit.filter(|limit| limit.0 > 0.0)?;
+    // Boards exceed their limit for moments, and no mean over a case does so by a twentieth.
+    let is_possible = power.0 > 0.0 && power.0 <= 1.05 * limit.0;
+    let words = format!("a mean power of {power}, of a device whose limit is {limit}");
+    (!is_possible).then(|| Finding { case: one.case.to_string(), words, kind: Kind::Power })
+}
+
+/// One row for each contradiction.
+pub fn table(record: &Record) -> Option<Table> {
+    let row = |found: Finding| vec![Cell::Code(found.case), Cell::Text(found.words)];
+    let rows: Vec<_> = findings(record).into_iter().map(row).collect();
+    Table::unless_empty("contradictions", "Figures that contradict themselves", COLUMNS, rows)
+}
+
+/// A sentence for each kind of contradiction.
+pub fn sentences(record: &Record) -> Vec<String> {
+    let all = findings(record);
+    let sentence = |(kind, words): (Kind, &str)| {
+        let of_it: Vec<&Finding> = all.iter().filter(|found| found.kind == kind).collect();
+        let first = of_it.first()?;
+        let figures = counted(of_it.len(), "figure");
+        Some(format!("{figures} {words}, {} for one: {}.", first.case, first.words))
+    };
+    [
+        (
+            Kind::TwoStates,
+            "of this run mix two states of the machine. Their medians depend on when sampling \
+             ended, so that no share and no ratio is computed from them",
+        ),
+        (
+            Kind::HotSlower,
+            "of this run took longer with hot caches than with cold ones, which no cache explains. \
+             No share and no ratio is computed from them",
+        ),
+        (
+            Kind::LatencyFalls,
+            "of latency lie below that of a shorter chain: a cache answered some of the loads",
+        ),
+        (Kind::Power, "of power are impossible"),
+    ]
+    .into_iter()
+    .filter_map(sentence)
+    .collect()
+}

@@ -242,10 +242,13 @@ def check_hot():
 
 def measured(cache, headline, beside, **more):
     """A case of the program's, of one sample each way."""
-    samples = {"times": [headline], "batch": 1, "warmup": {"time": 0.0}}
-    return {"outcome": "measured", "cache": cache, "summary": {"median": headline}, "samples": samples,
+    def side(cache, time):
+        samples = {"times": [time], "batch": 1, "warmup": {"time": 0.0}}
+        summary = {"median": time, "interval": {"low": time, "high": time}}
+        return {"cache": cache, "summary": summary, "samples": samples}
+    other = "cold" if cache == "hot" else "hot"
+    return {"outcome": "measured", **side(cache, headline), "contrast": side(other, beside),
             "work": {"flops": 1.0, "memory": 0, "link": 0}, "speed_of_light": [],
-            "contrast": {"summary": {"median": beside}, "samples": {**samples, "times": [beside]}},
             "case": {"kernel": "portable", "point": {"operation": "gemm", "m": 1}}, **more}
 
 
@@ -277,13 +280,42 @@ def check_sides():
     assert ratio(first, {"seconds": 0.0021}) == "load before: 1, 225 ms"
     copy = {"operation": "stream", "stream": "copy", "working_set": 1 << 31, "units": 4}
     assert ratio(first, {"seconds": 0.0021}, copy) == "peer not at its best: a copy in a graph"
+    # Samples of two states, and hot ones that are slower than cold ones.
+    stepped = measured("hot", 0.002, 0.003, regime="burst")
+    stepped["samples"]["times"] = [0.002 if at < 30 else 0.0023 for at in range(50)]
+    assert ratio(stepped, alike) == "own: two states"
+    assert ratio(measured("hot", 0.002, 0.0015, regime="burst"), alike) == "own: slower hot than cold"
     read = {**copy, "stream": "read"}
     assert ratio(first, {"seconds": 0.0021}, read) == "1.050"
     print("a ratio of unlike sides is refused: regime, caches, load, a peer that sleeps, a wrong layout")
 
 
+def check_states():
+    """Two states are those that the program finds in the committed records."""
+    import gpu
+    import states
+    root = SCRIPTS.parent
+    listed = root / "tests/library/snapshots/library__consistency__contradictions.snap"
+    lines = [line.split("\t") for line in listed.read_text().splitlines() if "two states:" in line]
+    records = sorted((root / "results").rglob("record.jsonl"))
+    found = 0
+    for path in records:
+        name = str(path.relative_to(root))
+        told = [line for line in lines if line[0] == name]
+        all_times = [outcome["samples"]["times"] for outcome in gpu.lines_of(path)
+                     if outcome.get("outcome") == "measured"]
+        own = [both for times in all_times if (both := states.two_states(times))]
+        shares = [[f"({100 * share:.0f} %)" for _, share in both] for both in own]
+        assert len(own) == len(told), (name, len(own), len(told))
+        for line, both in zip(told, shares):
+            assert all(share in line[2] for share in both), (line, both)
+        found += len(own)
+    print(f"two states: {found} cases of {len(records)} records, as the program has them")
+
+
 if __name__ == "__main__":
     main()
+    check_states()
     check_hot()
     check_sides()
     check_process()

@@ -20,6 +20,8 @@ import sys
 import tarfile
 import time
 
+import states
+
 HERE = pathlib.Path(__file__).resolve().parent
 # Seconds after which a part ends by itself; scripts/gpu.sh ends it a minute later.
 LIMITS = {"verify": 300.0, "figures": 510.0}
@@ -330,6 +332,9 @@ class Peers:
 
 # A contender below this share of the fastest of its point is not at its best: it has no ratio.
 AT_BEST = 0.7
+
+# Hot caches may seem slower than cold ones by this share, by noise alone.
+HOT_SLOWER = 0.02
 # Loads before a median sample that differ by less, in seconds or as a share, are alike.
 LOAD_SECONDS, LOAD_SHARE = 0.005, 0.2
 # Operations whose speed is that of arithmetic, which a regulator of power lowers under load.
@@ -339,11 +344,13 @@ OF_POWER = {"compute", "gemm", "grouped", "attention"}
 class Side:
     """One side of a ratio: seconds of an iteration, and the state of the machine in which it was timed.
 
-    `load` is the time of the same work before the median sample, where there is no regime.
+    `load` is the time of the same work before the median sample, where there is no regime. `doubt` says
+    why the time is no property of the machine.
     """
 
-    def __init__(self, seconds, cache, regime, load, way="kernel"):
+    def __init__(self, seconds, cache, regime, load, way="kernel", doubt=None):
         self.seconds, self.cache, self.regime, self.load, self.way = seconds, cache, regime, load, way
+        self.doubt = doubt
 
 
 def hot(measurement):
@@ -352,7 +359,22 @@ def hot(measurement):
     of = measurement if is_hot else measurement["contrast"]
     samples = of["samples"]
     load = samples["warmup"]["time"] + sum(samples["times"]) * samples["batch"] / 2
-    return Side(of["summary"]["median"], "hot", measurement.get("regime"), load)
+    return Side(of["summary"]["median"], "hot", measurement.get("regime"), load, doubt=doubt(measurement))
+
+
+def doubt(measurement):
+    """Why the hot time of a measurement is no property of the machine, in a few words."""
+    is_hot = measurement["cache"] == "hot"
+    beside = measurement.get("contrast")
+    hot_side, cold = (measurement, beside) if is_hot else (beside, measurement)
+    if states.two_states(hot_side["samples"]["times"]):
+        return "two states"
+    if cold and cold["cache"] != hot_side["cache"]:
+        slower = hot_side["summary"]["median"] / cold["summary"]["median"] - 1
+        apart = hot_side["summary"]["interval"]["low"] > cold["summary"]["interval"]["high"]
+        if slower > HOT_SLOWER and apart:
+            return "slower hot than cold"
+    return None
 
 
 def peers_side(line):
@@ -364,6 +386,9 @@ def peers_side(line):
 
 def unlike(point, own, peer):
     """Why two sides are no ratio, in a few words; nothing where they are alike."""
+    for name, side in (("own", own), ("peer", peer)):
+        if side.doubt:
+            return f"{name}: {side.doubt}"
     if own.cache != peer.cache:
         return f"caches: {own.cache}, {peer.cache}"
     if point["operation"] in OF_POWER:
@@ -382,11 +407,13 @@ def unlike(point, own, peer):
 
 
 def middle(sides):
-    """The median of those rounds that were timed in the same caches and regime as the first."""
+    """The median of those rounds that were timed in the same caches and regime as the first, without
+    those of two states where others are left."""
     first = sides[0]
-    alike = [side.seconds for side in sides
-             if (side.cache, side.regime) == (first.cache, first.regime)]
-    return Side(statistics.median(alike), first.cache, first.regime, first.load, first.way)
+    alike = [side for side in sides if (side.cache, side.regime) == (first.cache, first.regime)]
+    clear = [side for side in alike if not side.doubt] or alike
+    seconds = statistics.median(side.seconds for side in clear)
+    return Side(seconds, first.cache, first.regime, first.load, first.way, clear[0].doubt)
 
 
 class Figures:
@@ -415,8 +442,15 @@ class Figures:
             of.setdefault(name, []).append(peers_side(line))
 
     def best(self, key):
+        """The fastest kernel of a point. Of peaks of arithmetic, one of random numbers goes before one of
+        constants."""
         kernels = self.own.get(key, {})
-        return min(kernels, key=lambda name: middle(kernels[name]).seconds, default=None)
+        is_compute = self.points[key]["operation"] == "compute"
+
+        def order(name):
+            is_constant = is_compute and not name.endswith("_random")
+            return is_constant, middle(kernels[name]).seconds
+        return min(kernels, key=order, default=None)
 
     def again(self, ids):
         """Of some cases those worth another round: each point's best kernel, and the vendor's."""
@@ -433,8 +467,8 @@ class Figures:
             peer = min(peers, key=lambda name: peers[name].seconds) if peers else None
             why = unlike(point, side, peers[peer]) if peer else None
             light = self.lights[key, best]
-            yield [spoken(point), best, rate(point, work, own),
-                   per_cent(share(light, "datasheet", own)), per_cent(share(light, "observed", own)),
+            shares = [side.doubt or per_cent(share(light, tier, own)) for tier in ("datasheet", "observed")]
+            yield [spoken(point), best, rate(point, work, own), *shares,
                    peer or "", rate(point, work, peers[peer].seconds) if peer else "",
                    why or f"{peers[peer].seconds / own:.3f}" if peer else ""]
 

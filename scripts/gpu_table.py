@@ -33,6 +33,11 @@ timed from 150 ms of load on and the program's own kernels before: none of those
 A peer below 0.7 of the program's rate is not at its best, and has no ratio either: a copy as a node of a
 graph, and products of int8 whose B is given row by row, which cuBLASLt has no kernel of tensor cores for.
 
+Where samples fall into two states of the machine, or hot caches seem slower than cold ones, the median is no
+property of the machine ([methodology.md](methodology.md)): the reason stands in the place of shares and ratios.
+Peaks of arithmetic are those of random numbers where a kernel multiplies them. Constant operands draw less power and
+reach higher rates, which no product does.
+
 Shares are of the datasheet's limit, and of the limit at the clock that was observed around the samples, between
 which the regulator may have let go. Points without a peer are those for which nobody else's kernel was at hand.
 """

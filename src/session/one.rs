@@ -3,7 +3,7 @@
 
 use super::planted::{self, Slowed};
 use crate::measure::{self, Taken, regime};
-use fizeau_bench::{self as bench, Prepared, Rank, Unready, Workload};
+use fizeau_bench::{self as bench, Prepared, Rank, Unready, Workload, stream};
 use fizeau_device::{
     Device, DeviceError,
     clock::{self, Moment},
@@ -252,8 +252,10 @@ fn sample(
     let taken = measure::sample(rank, &mut enqueue, cache, ready, (regime, before), settings);
     rank.device.tell_clock(false);
     let mut taken = taken?;
-    // Looks between samples say less: a regulator may have let go.
-    if !taken.clocks_of_samples {
+    // Between samples a GPU's regulator of power lets go: a look there shows another clock than that
+    // of the work, and none is better than that one.
+    let would_mislead = regime.is_some() && stream::is_gpu(rank.device.properties());
+    if !taken.clocks_of_samples && !would_mislead {
         taken.clocks.extend(clock);
         taken.clocks.extend(rank.device.observe_clock()?);
     }

@@ -14,6 +14,7 @@ mod accept_rates;
 mod claims;
 mod colours;
 mod comparison;
+mod consistency;
 mod corruption;
 mod data;
 mod discover;

@@ -108,7 +108,7 @@ fn stores_past_caches(kernel: &KernelName) -> bool {
 const BLOCKS_MAX: u64 = 4;
 
 /// Whether a device is a GPU, by its backend.
-pub(super) fn is_gpu(properties: &Properties) -> bool {
+pub fn is_gpu(properties: &Properties) -> bool {
     matches!(properties.backend.as_str(), "cuda" | "hip")
 }
 

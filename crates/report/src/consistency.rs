@@ -111,7 +111,7 @@ pub fn sentences(record: &Record) -> Vec<String> {
         let of_it: Vec<&Finding> = all.iter().filter(|found| found.kind == kind).collect();
         let first = of_it.first()?;
         let figures = counted(of_it.len(), "figure");
-        Some(format!("{figures} {words}, {} for one: {}.", first.case, first.words))
+        Some(format!("{figures} {words}. The first is {}: {}.", first.case, first.words))
     };
     [
         (

@@ -45,16 +45,12 @@ pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     facts
 }
 
-/// The measurement with the greatest rate among those whose median is a property of the machine,
-/// or among all where there are none.
+/// The measurement with the greatest rate.
 fn best<'m>(
     all: impl Iterator<Item = &'m Measurement>,
     rate: impl Fn(&Measurement) -> f64,
 ) -> Option<&'m Measurement> {
-    let key = |one: &Measurement| (one.doubt().is_none(), rate(one));
-    let all = all.map(|one| (key(one), one));
-    let best = all.max_by(|((a, x), _), ((b, y), _)| a.cmp(b).then(x.total_cmp(y)));
-    best.map(|(_, one)| one)
+    all.max_by(|one, other| rate(one).total_cmp(&rate(other)))
 }
 
 /// The best of all streams over memory.

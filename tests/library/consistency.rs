@@ -1,0 +1,93 @@
+//! What the committed records say against themselves, and what a report makes of it.
+
+use crate::synthetic;
+use fizeau_domain::{
+    outcome::{Cache, Contrast},
+    stats::Summary,
+    units::Seconds,
+};
+use fizeau_record::{Record, store};
+use fizeau_report::consistency::{self, Finding};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Every record that is committed.
+fn records() -> Vec<PathBuf> {
+    fn below(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+            let path = entry.path();
+            if path.is_dir() {
+                below(&path, found);
+            } else if path.ends_with("record.jsonl") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results"), &mut found);
+    found.sort();
+    found
+}
+
+/// Each contradiction in a committed record is listed with its reason: none comes and none goes
+/// unnoticed. `scripts/check_peers.py` reads the same list.
+#[test]
+fn contradictions_of_the_committed_records_are_those_that_are_listed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = String::new();
+    for path in records() {
+        let record = store::read(&path).expect("a record");
+        let name = path.strip_prefix(root).expect("below the root").display().to_string();
+        for Finding { case, words, .. } in consistency::findings(&record) {
+            all += &format!("{name}\t{case}\t{words}\n");
+        }
+    }
+    insta::assert_snapshot!("contradictions", all);
+}
+
+/// A record of one measured case whose samples are given, in the order in which they were taken.
+fn with_samples(times: impl IntoIterator<Item = f64>) -> Record {
+    let mut record: Record = synthetic::record();
+    let times: Vec<Seconds> = times.into_iter().map(Seconds).collect();
+    let one = synthetic::measured_in(&mut record).next().expect("a case");
+    one.summary = Summary::of(&times).expect("a summary");
+    one.samples.times = times;
+    one.contrast = None;
+    record
+}
+
+#[test]
+fn a_figure_of_two_states_has_no_share_and_says_why() {
+    let steady = with_samples((0..100).map(|at| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7))));
+    let one = steady.outcomes.iter().find_map(|one| one.measured()).expect("measured");
+    assert!(one.utilisation().is_some() && one.doubt().is_none());
+    let step = |at: i32| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7)) * if at < 40 { 1.0 } else { 1.1 };
+    let stepped = with_samples((0..100).map(step));
+    let one = stepped.outcomes.iter().find_map(|one| one.measured()).expect("measured");
+    assert_eq!(one.utilisation(), None);
+    let words = one.doubt().expect("a doubt").to_string();
+    assert!(words.starts_with("two states: 1.100 ms (60 %), 1.000 ms (40 %)"), "{words}");
+    let sentences = consistency::sentences(&stepped).join("\n");
+    assert!(sentences.contains("two states of the machine"), "{sentences}");
+}
+
+#[test]
+fn hot_caches_that_seem_slower_than_cold_ones_are_named() {
+    let of = |hot: f64| {
+        let mut record = with_samples((0..40).map(|at| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7))));
+        let one = synthetic::measured_in(&mut record).next().expect("a case");
+        one.cache = Cache::Cold;
+        let times: Vec<Seconds> =
+            (0..40).map(|at| Seconds(hot * (1.0 + 1e-4 * f64::from(at % 5)))).collect();
+        let summary = Summary::of(&times).expect("a summary");
+        let samples = fizeau_domain::outcome::Samples { times, ..one.samples.clone() };
+        one.contrast = Some(Contrast { cache: Cache::Hot, samples, summary });
+        consistency::findings(&record).into_iter().map(|found| found.words).collect::<Vec<_>>()
+    };
+    assert!(of(0.9e-3).is_empty(), "{:?}", of(0.9e-3));
+    assert!(of(1.01e-3).is_empty(), "within noise: {:?}", of(1.01e-3));
+    let found = of(1.1e-3);
+    assert!(found[0].starts_with("slower by 10.0 % with hot caches"), "{found:?}");
+}

@@ -91,3 +91,28 @@ fn hot_caches_that_seem_slower_than_cold_ones_are_named() {
     let found = of(1.1e-3);
     assert!(found[0].starts_with("slower by 10.0 % with hot caches"), "{found:?}");
 }
+
+/// The first sentence of a run, where it is on the figures.
+fn first_words(record: &Record) -> String {
+    let document = fizeau_report::run(record);
+    let first = document.blocks.iter().find_map(|block| match block {
+        fizeau_report::Block::Text(words) => Some(words.clone()),
+        _ => None,
+    });
+    first.unwrap_or_default()
+}
+
+#[test]
+fn a_run_of_which_most_figures_are_noisy_or_disturbed_says_so_first() {
+    let quiet = synthetic::record();
+    assert!(!first_words(&quiet).contains("Do not quote"), "{}", first_words(&quiet));
+    let mut noisy: Record = synthetic::record();
+    synthetic::measured_in(&mut noisy).for_each(|one| one.summary.noise = 0.2);
+    let words = first_words(&noisy);
+    assert!(words.starts_with("Do not quote these figures: of "), "{words}");
+    assert!(words.contains("scatter by more than 5 %"), "{words}");
+    let mut disturbed: Record = synthetic::record();
+    synthetic::measured_in(&mut disturbed).for_each(|one| one.available = Some(0.5));
+    let words = first_words(&disturbed);
+    assert!(words.contains("lost CPU time to other processes"), "{words}");
+}

@@ -5,9 +5,15 @@ use super::{
     Block, Ceilings, Document, Fact,
     about::{Counts, RunState},
     case_table::{failure_name, invalidity_name},
-    headline, integrity, rank, regime, summary, unknown, without_numbers,
+    chart::measurements,
+    headline, integrity, rank, regime,
+    summary::{self, NOISY},
+    unknown, without_numbers,
 };
-use fizeau_domain::{outcome::Outcome, text::counted};
+use fizeau_domain::{
+    outcome::{Measurement, Outcome},
+    text::counted,
+};
 use fizeau_record::Record;
 
 /// Most element types of matrix products that are listed, those of language models first.
@@ -79,7 +85,34 @@ pub fn verdict(record: &Record) -> String {
         (RunState::Incomplete, Some(_)) => ("Incomplete", "The reasons are in the report."),
     };
     let resumed = if record.was_resumed() { " The run was interrupted and resumed." } else { "" };
-    format!("{state}: {}. {why}{resumed}", parts.join(", "))
+    let unfit = unfit(record).map(|words| format!("{words} ")).unwrap_or_default();
+    format!("{unfit}{state}: {}. {why}{resumed}", parts.join(", "))
+}
+
+/// What a reader has to know first where more than half of the figures are not the machine's own.
+/// None of a stub driver, whose times mean nothing.
+fn unfit(record: &Record) -> Option<String> {
+    let all: Vec<&Measurement> = measurements(record).collect();
+    let count = |is: fn(&Measurement) -> bool| all.iter().filter(|one| is(one)).count();
+    let is_noisy = |one: &Measurement| one.summary.noise > NOISY;
+    let is_unfit =
+        |one: &Measurement| one.disturbed() || one.summary.noise > NOISY || one.doubt().is_some();
+    let unfit = count(is_unfit);
+    if record.header.device.is_stub() || 2 * unfit <= all.len() {
+        return None;
+    }
+    let kinds = [
+        (count(Measurement::disturbed), "lost CPU time to other processes or a quota"),
+        (count(is_noisy), "scatter by more than 5 %"),
+        (count(|one| one.doubt().is_some()), "mix two states of the machine"),
+    ];
+    let kinds = kinds.iter().filter(|(count, _)| *count > 0);
+    let kinds: Vec<String> = kinds.map(|(count, words)| format!("{count} {words}")).collect();
+    Some(format!(
+        "Do not quote these figures: of {}, {}.",
+        counted(all.len(), "case"),
+        kinds.join(", ")
+    ))
 }
 
 /// The facts of the short form, in its order.

@@ -16,8 +16,12 @@ const COLUMNS: &[Column] = &[
     Column { key: "contradiction", title: "what contradicts it", weight: Weight::Essential },
 ];
 
-/// A latency counts as lower than that of a shorter chain below this share of it.
-const FALLS: f64 = 0.97;
+/// A latency counts as lower than that of a shorter chain where it is lower by more than this share,
+/// and by more than [`NOISES`] times the noise of both.
+const FALLS: f64 = 0.03;
+
+/// See [`FALLS`].
+const NOISES: f64 = 3.0;
 
 /// What contradicts the figure of one case.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,8 +75,8 @@ fn latencies(record: &Record) -> Vec<Finding> {
         for (size, one) in curve {
             let median = one.summary.median;
             let below = most.filter(|(_, most)| {
-                let is_apart = one.summary.interval.high < most.summary.interval.low;
-                is_apart && median.0 < FALLS * most.summary.median.0
+                let noise = one.summary.noise + most.summary.noise;
+                1.0 - median / most.summary.median > FALLS.max(NOISES * noise)
             });
             if let Some((shorter, longest)) = below {
                 let before = longest.summary.median;

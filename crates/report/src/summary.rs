@@ -21,7 +21,7 @@ use fizeau_domain::{
 use fizeau_record::{Record, UserKernels, guard::FASTER_THAN_LIGHT};
 
 /// Above this noise (MAD / median) a case is named as noisy: ten times what a quiet machine shows.
-const NOISY: f64 = 0.05;
+pub const NOISY: f64 = 0.05;
 
 /// The device by its best-known name.
 pub fn title(record: &Record) -> String {

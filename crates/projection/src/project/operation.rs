@@ -289,10 +289,15 @@ impl Builder<'_> {
         let format = self.model.precision.of(Module::Experts);
         let rows = self.all_tokens * number(mixture.chosen);
         let inner = number(mixture.inner);
-        // Tensor parallelism cuts every expert; else each device has some experts whole.
-        let (groups, rows, cut) = match self.work.split {
-            Split::Tensor(_) | Split::Pipeline { .. } => (touched, rows, devices),
-            Split::Expert(_) | Split::Even(_) => (touched / devices, rows / devices, 1.0),
+        // Tensor parallelism cuts every expert; else each device has some experts whole. By chance
+        // those that two devices hold are touched on both.
+        let (groups, rows, cut) = match (self.work.split, self.work.routing) {
+            (Split::Tensor(_) | Split::Pipeline { .. }, _) => (touched, rows, devices),
+            (Split::Expert(n), Routing::Chance) => {
+                let held = mixture.held_by(n) / number(mixture.experts);
+                (touched * held, rows / devices, 1.0)
+            }
+            (Split::Expert(_) | Split::Even(_), _) => (touched / devices, rows / devices, 1.0),
         };
         let first = number(mixture.matrices - 1) * inner / cut;
         for (name, n, k) in

@@ -140,7 +140,10 @@ fn weight_bytes(model: &Model, split: Split) -> f64 {
     let of = |module: Module| model.parameters(module) * model.precision.of(module).bytes();
     match split {
         Split::Tensor(n) | Split::Even(n) => all / f64::from(n),
-        Split::Expert(n) => all - of(Module::Experts) + of(Module::Experts) / f64::from(n),
+        Split::Expert(n) => {
+            let held = model.mixtures().map(|one| one.held_by(n) / f64::from(one.experts));
+            all - of(Module::Experts) + of(Module::Experts) * held.fold(0.0, f64::max)
+        }
         Split::Pipeline { tensor, stages } => {
             // The first stage has the embedding, the last one the output layer.
             let embedding = of(Module::Embedding);

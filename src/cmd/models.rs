@@ -4,12 +4,11 @@ use super::exit::Usage;
 use crate::data::Catalogue;
 use clap::Args;
 use fizeau_domain::{
-    model::{Format, Model, Module, config::KV_DEFAULT},
+    model::{Format, Model, config::KV_DEFAULT},
     number,
     units::Seconds,
 };
 use fizeau_projection::project::{Layout, Scenario, Slo, Split, sweep::CONCURRENCY_MAX};
-use std::collections::BTreeSet;
 
 /// What a model is asked, and how it is stored: shared by verbs about models.
 #[derive(Args, Clone, Debug)]
@@ -115,24 +114,7 @@ impl ModelArgs {
 
 /// `fp8`, or `experts=mxfp4,attention=fp8`.
 pub fn store_as(model: &mut Model, text: &str) -> Result<(), String> {
-    let mut seen = BTreeSet::new();
-    for part in text.split(',') {
-        let place = part.split_once('=').map_or("all linear layers", |(name, _)| name);
-        if !seen.insert(place) {
-            return Err(format!("{text:?} states {place} twice"));
-        }
-        match part.split_once('=') {
-            None => model.precision = model.precision.with_linear(part.parse()?),
-            Some((name, format)) => {
-                let module = Module::ALL.into_iter().find(|module| module.name() == name);
-                let module = module.ok_or_else(|| {
-                    let known = Module::ALL.map(Module::name).join(", ");
-                    format!("{name:?} is none of {known}")
-                })?;
-                model.precision.set(&[module], format.parse()?);
-            }
-        }
-    }
+    model.precision = model.precision.stored_as(text)?;
     Ok(())
 }
 

@@ -11,6 +11,8 @@ mod synthetic;
 mod tightness;
 
 mod accept_rates;
+mod claim_laws;
+mod claim_sentences;
 mod claims;
 mod colours;
 mod comparison;

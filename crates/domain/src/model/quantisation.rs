@@ -1,6 +1,7 @@
 //! In which format each kind of weight is stored.
 
 use super::{Format, Module, config::ConfigError, fields::Fields};
+use std::collections::BTreeSet;
 
 /// The format of each kind of weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,32 @@ impl Precision {
     pub fn with_linear(mut self, format: Format) -> Precision {
         self.set(&LINEAR, format);
         self
+    }
+
+    /// As a text says: `fp8` for all linear layers, or `experts=mxfp4,attention=fp8`.
+    ///
+    /// # Errors
+    /// In words: what is no format or no module, or stands twice.
+    pub fn stored_as(mut self, text: &str) -> Result<Precision, String> {
+        let mut seen = BTreeSet::new();
+        for part in text.split(',') {
+            let place = part.split_once('=').map_or("all linear layers", |(name, _)| name);
+            if !seen.insert(place) {
+                return Err(format!("{text:?} states {place} twice"));
+            }
+            match part.split_once('=') {
+                None => self = self.with_linear(part.parse()?),
+                Some((name, format)) => {
+                    let module = Module::ALL.into_iter().find(|module| module.name() == name);
+                    let module = module.ok_or_else(|| {
+                        let known = Module::ALL.map(Module::name).join(", ");
+                        format!("{name:?} is none of {known}")
+                    })?;
+                    self.set(&[module], format.parse()?);
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// In words: `fp8, but router, embedding and head bf16`.

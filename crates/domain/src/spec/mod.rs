@@ -1,5 +1,6 @@
 //! What the vendor promises and what physics allows: parts, properties, peaks, speed of light.
 
+mod figures;
 mod identity;
 mod known;
 mod links;
@@ -9,6 +10,7 @@ pub mod rates;
 pub mod speed_of_light;
 mod stated;
 
+pub use figures::{Figure, Of};
 pub use identity::{Match, identify};
 pub use part::Part;
 pub use speed_of_light::{exps_time, floor, headline, is_partly_cached, lights, memory_peaks};

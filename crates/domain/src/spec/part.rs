@@ -2,7 +2,7 @@
 //!
 //! The files keep everything that is known; a [`Part`] is what the program computes with.
 
-use super::pcie_bandwidth;
+use super::{Figure, figures, pcie_bandwidth};
 use crate::{
     case::Algorithm,
     dtype::Dtype,
@@ -76,6 +76,8 @@ pub struct Part {
     pub network_bandwidth: Option<BytesPerSecond>,
     /// The most power that one device is stated to take.
     pub power: Option<Watts>,
+    /// Every number that the file states of memory and arithmetic.
+    pub figures: Vec<Figure>,
     /// Fields that no vendor's text confirms.
     pub unverified: Vec<String>,
     /// Fields of a draft that `fizeau discover` measured: rates that were reached, and no limits.
@@ -171,12 +173,25 @@ pub struct GpuFile {
     pub nic: Option<toml::Table>,
     pub peak: BTreeMap<String, f64>,
     #[serde(default)]
+    pub also_stated: Vec<AlsoStated>,
+    #[serde(default)]
     pub sparse_multiplier: BTreeMap<String, f64>,
     #[serde(default)]
     pub check_tolerance: BTreeMap<String, f64>,
     #[serde(default)]
     pub flop_per_clk_per_unit: BTreeMap<String, f64>,
     pub source: Vec<Source>,
+}
+
+/// A number that another text states of a part, beside the main one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of data/README.md, by the same names")]
+pub struct AlsoStated {
+    pub key: String,
+    pub value: f64,
+    pub what: String,
+    pub source: String,
 }
 
 /// The clocks at which a vendor quotes peaks.
@@ -417,6 +432,7 @@ impl Part {
         Ok(Part {
             unverified: file.unverified.clone(),
             measured: file.measured.clone(),
+            figures: figures::of_gpu(file),
             units: file.units.map(|units| units / file.devices_per_package.unwrap_or(1)),
             peaks: by_dtype(&file.peak)
                 .into_iter()
@@ -474,6 +490,7 @@ impl Part {
         Ok(Part {
             unverified: file.unverified.clone(),
             measured: file.measured.clone(),
+            figures: figures::of_host(file),
             flops_per_clock: file.flop_per_clk_per_core.clone(),
             memory_bus_bits: file
                 .memory_channels

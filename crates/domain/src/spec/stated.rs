@@ -27,6 +27,7 @@ impl Part {
         part.flops_per_clock.retain(|&dtype, _| {
             !of("flop_per_clk_per_unit", dtype) && !of("flop_per_clk_per_core", dtype)
         });
+        part.figures.retain(|figure| !is(&figure.field));
         if is("memory_bandwidth_gb_per_s") || is("bandwidth_gb_per_s_per_socket") {
             (part.memory_bandwidth, part.memory_bandwidth_most) = (None, None);
         }

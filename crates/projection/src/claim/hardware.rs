@@ -1,11 +1,11 @@
 //! Claims about memory, arithmetic and links, against the catalogue.
 
-use super::{Answer, Statement, Verdict};
+use super::{Answer, Reading, Statement, Verdict};
 use crate::project::Hardware;
 use fizeau_domain::{
     case::Algorithm,
     dtype::Dtype,
-    spec::Part,
+    spec::{Figure, Of, Part},
     units::{BytesPerSecond, FlopsPerSecond},
 };
 
@@ -15,6 +15,15 @@ const PEAK_MOST: f64 = 0.985;
 
 /// Within this of a stated peak a figure is that peak.
 const SAME: f64 = 0.004;
+
+/// How far a rounded figure may be from the number that it stands for: two digits are within 5 %.
+const ROUNDED_MOST: f64 = 0.05;
+
+/// How far from a number "about" may be.
+const ROUGH: f64 = 0.05;
+
+/// Devices that are sold together, whose figure may be given without their number.
+const SYSTEMS: [f64; 3] = [8.0, 36.0, 72.0];
 
 /// Whether a figure is a peak that a vendor's text states, and no measurement.
 pub fn is_stated_peak(part: &Part, statement: &Statement) -> bool {
@@ -60,62 +69,238 @@ fn beside(what: &str, rate: f64, stated: f64, most: f64, lines: Vec<String>) -> 
     verdict(answer, why, share, lines)
 }
 
-/// Memory bandwidth.
-pub fn memory(part: &Part, rate: f64) -> Verdict {
-    let Some(stated) = part.memory_bandwidth else {
-        let why = format!("no text states the memory bandwidth of {}", part.name);
+/// A figure as the text states it, of one device.
+#[derive(Clone, Copy)]
+struct Stated {
+    rate: f64,
+    half_place: f64,
+    devices: f64,
+}
+
+impl Stated {
+    /// Of the whole unless the text says "each": what all devices do together is easier for each.
+    fn of(reading: &Reading, rate: f64, devices: Option<u32>) -> Stated {
+        let devices = f64::from(devices.unwrap_or(1));
+        let among = if reading.is_each == Some(true) { 1.0 } else { devices };
+        Stated { rate: rate / among, half_place: reading.half_place / among, devices: among }
+    }
+
+    /// Whether a number of the catalogue is this one, or is rounded to it.
+    fn is(&self, reading: &Reading, known: f64) -> bool {
+        let rough = if reading.is_rough { ROUGH } else { 0.0 };
+        let rounded = self.half_place.min(ROUNDED_MOST * known);
+        let within = rounded.max(SAME.max(rough) * known);
+        (self.rate - known).abs() <= within * (1.0 + 1e-9)
+    }
+
+    /// The least that the text may mean.
+    fn least(&self, reading: &Reading) -> f64 {
+        if reading.is_rough { self.rate * (1.0 - ROUGH) } else { self.rate }
+    }
+}
+
+/// Numbers of a part that a figure may be, in the order in which they are meant where nothing is
+/// said.
+struct Candidates<'p> {
+    /// In words: "this memory".
+    what: &'static str,
+    /// Those that the text's conditions leave.
+    all: Vec<&'p Figure>,
+    /// The most that a device does as one measures it where nothing else is said, and its field's
+    /// figure.
+    base: f64,
+    main: &'p Figure,
+    /// How much faster than stated a device may be for a short time.
+    boost: f64,
+    lines: Vec<String>,
+}
+
+/// Judges a rate of memory, a cache or arithmetic.
+fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>) -> Verdict {
+    let Stated { rate, devices, .. } = stated;
+    if devices > 1.0 {
+        let together = reading.statement.spelled(rate * devices);
+        let each = reading.statement.spelled(rate);
+        of.lines.insert(0, format!("{together} of {devices} devices = {each} of each"));
+    }
+    let share = rate / of.base;
+    let name = &part.name;
+    if let Some(figure) = of.all.iter().find(|figure| stated.is(reading, figure.rate)) {
+        let known = reading.statement.spelled(figure.rate);
+        let line = format!("{known}: {} of {name} ({})", figure.how, figure.field);
+        of.lines.push(line);
+        let share = rate / figure.rate.max(if figure.is_main { of.base } else { 0.0 });
+        let how = &figure.how;
+        return if reading.is_measured {
+            let why = format!("it is the stated {how}, and measurements do not reach peaks");
+            verdict(Answer::Suspicious, why, share, of.lines)
+        } else {
+            let why = format!(
+                "true, as the stated {how}: {known}; as a measured rate it would be suspicious"
+            );
+            verdict(Answer::Possible, why, share, of.lines)
+        };
+    }
+    let (what, percent) = (of.what, share * 100.0);
+    let least = stated.least(reading);
+    if least <= of.base * (1.0 + 1e-9) {
+        let (answer, why) = if least > of.base * PEAK_MOST || least > of.main.rate {
+            let why = format!(
+                "it is {percent:.1} % of the most that {what} can do, more than measurements reach"
+            );
+            (Answer::Suspicious, why)
+        } else {
+            (Answer::Possible, format!("it is {percent:.1} % of the peak of {what}"))
+        };
+        return verdict(answer, why, share, of.lines);
+    }
+    let above = format!("it is {percent:.1} % of the most that {what} can do");
+    let reaches = |figure: &&&Figure| figure.rate * of.boost >= least;
+    let others: Vec<&&Figure> = of.all.iter().filter(reaches).collect();
+    if let Some(figure) = others.iter().min_by(|a, b| a.rate.total_cmp(&b.rate)) {
+        let of_other = rate / figure.rate * 100.0;
+        let why = format!(
+            "as {} {above}, which is impossible; as {} it is {of_other:.1} % of the stated {}",
+            of.main.how,
+            figure.how,
+            reading.statement.spelled(figure.rate)
+        );
+        let mut found = verdict(Answer::CannotTell, why, share, of.lines);
+        found.missing.push(format!("whether it is {}", figure.how));
+        return found;
+    }
+    let most = of.all.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(&of.main);
+    if !most.is_confirmed && !of.main.is_confirmed {
+        let why = format!("{above}, and no text of the vendor confirms {}", most.field);
+        return verdict(Answer::Suspicious, why, share, of.lines);
+    }
+    let whole = |count: &&f64| {
+        let together = Stated { rate: rate / **count, half_place: 0.0, devices: 1.0 };
+        reading.devices.is_none() && reading.is_each.is_none() && together.is(reading, of.main.rate)
+    };
+    if let Some(count) = SYSTEMS.iter().find(whole) {
+        let why = format!(
+            "{above}, which is impossible for one device; it is the stated {} of {count} together",
+            of.main.how
+        );
+        let mut found = verdict(Answer::CannotTell, why, share, of.lines);
+        found.missing.push(format!("devices: on {count} GPUs"));
+        return found;
+    }
+    verdict(Answer::Impossible, above, share, of.lines)
+}
+
+/// The numbers that are left where some conditions are stated; those of one device, dense and in
+/// the main table of the part before others.
+fn candidates<'p>(part: &'p Part, is: impl Fn(&Figure) -> bool) -> Vec<&'p Figure> {
+    let mut all: Vec<&Figure> = part.figures.iter().filter(|figure| is(figure)).collect();
+    all.sort_by_key(|figure| {
+        (figure.is_package, figure.is_sparse, figure.accumulate.is_some(), !figure.is_main)
+    });
+    all
+}
+
+/// Memory bandwidth, or that of the cache on the memory's side.
+pub fn memory(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) -> Verdict {
+    let is_cache = reading.is_of_cache == Some(true);
+    let of = if is_cache { Of::Cache } else { Of::Memory };
+    let of_memory = candidates(part, |figure| figure.of == of);
+    let Some(main) = of_memory.first().copied() else {
+        let what = if is_cache { "bandwidth of the cache" } else { "memory bandwidth" };
+        let why = format!("no text states the {what} of {}", part.name);
         return Verdict::cannot_tell(why, NO_PEAK);
     };
-    let most = part.memory_bandwidth_most.unwrap_or(stated).0.max(stated.0);
+    let stated = Stated::of(reading, rate, devices);
     let mut lines = vec![format!(
-        "{} / {stated} (stated for {}) = {:.1} %",
-        BytesPerSecond(rate),
+        "{} / {} (stated for {}) = {:.1} %",
+        BytesPerSecond(stated.rate),
+        BytesPerSecond(main.rate),
         part.name,
-        rate / stated.0 * 100.0
+        stated.rate / main.rate * 100.0
     )];
-    if most > stated.0 * 1.001 {
-        let most = BytesPerSecond(most);
+    let of_device = of_memory.iter().filter(|figure| figure.is_package == main.is_package);
+    let base = of_device.map(|figure| figure.rate).fold(main.rate, f64::max);
+    if base > main.rate * 1.001 {
+        let most = BytesPerSecond(base);
         lines.push(format!("other texts of the vendor, or its pins, come to {most}"));
     }
-    beside("this memory", rate, stated.0, most, lines)
+    let mut all = of_memory;
+    if reading.is_of_cache.is_none() {
+        // A text that does not say "memory" may state the cache, but by its very number alone.
+        let caches = candidates(part, |figure| figure.of == Of::Cache);
+        all.extend(caches.into_iter().filter(|figure| stated.is(reading, figure.rate)));
+    }
+    let what = if is_cache { "this cache" } else { "this memory" };
+    judge(part, reading, stated, Candidates { what, all, base, main, boost: 1.0, lines })
 }
 
 /// Arithmetic.
-pub fn arithmetic(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
+pub fn arithmetic(
+    part: &Part,
+    reading: &Reading,
+    (rate, dtype): (f64, Option<Dtype>),
+    devices: Option<u32>,
+) -> Verdict {
     let Some(dtype) = dtype else {
         let mut verdict = Verdict::cannot_tell("the element type is not stated", NO_TYPE);
         let known = part.peaks.iter().map(|(dtype, peak)| format!("{dtype}: {peak} dense"));
         verdict.arithmetic = known.collect();
         return verdict;
     };
-    let Some(stated) = part.peaks.get(&dtype).copied() else {
-        let why = format!("no text states what {} does in {dtype}", part.name);
+    // Units accumulate in 32 bits unless a figure says otherwise.
+    let accumulates = |figure: &Figure| match reading.accumulate {
+        None => true,
+        Some(stated) => figure.accumulate.unwrap_or(Dtype::F32) == stated,
+    };
+    let all = candidates(part, |figure| {
+        figure.of == Of::Arithmetic(dtype)
+            && reading.is_sparse.is_none_or(|stated| stated == figure.is_sparse)
+            && reading.is_matrix.is_none_or(|stated| figure.is_matrix.is_none_or(|is| is == stated))
+            && accumulates(figure)
+    });
+    let Some(first) = all.first().copied() else {
+        let sparse = if reading.is_sparse == Some(true) { " with sparsity" } else { "" };
+        let why = format!("no text states what {} does in {dtype}{sparse}", part.name);
         return Verdict::cannot_tell(why, NO_PEAK);
     };
+    let alike = |figure: &&&Figure| {
+        figure.is_package == first.is_package
+            && figure.is_sparse == first.is_sparse
+            && figure.accumulate == first.accumulate
+            && figure.is_main == first.is_main
+    };
+    let main = all.iter().filter(alike).max_by(|a, b| a.rate.total_cmp(&b.rate));
+    let main = main.copied().unwrap_or(first);
+    let stated = Stated::of(reading, rate, devices);
     let mut lines = vec![format!(
-        "{} / {stated} (dense {dtype} of {}) = {:.1} %",
-        FlopsPerSecond(rate),
+        "{} / {} ({} of {}) = {:.1} %",
+        FlopsPerSecond(stated.rate),
+        FlopsPerSecond(main.rate),
+        main.how,
         part.name,
-        rate / stated.0 * 100.0
+        stated.rate / main.rate * 100.0
     )];
-    let mut most = stated.0;
-    if let (Some(units), Some(each), Some(clock)) =
-        (part.units, part.flops_per_clock.get(&dtype), part.clock_most)
-    {
-        let boosted = f64::from(units) * each * clock.0 * 1e6;
-        if boosted > most * 1.001 {
-            most = boosted;
-            let boosted = FlopsPerSecond(boosted);
-            lines.push(format!(
-                "at the highest clock: {units} units x {each} a clock x {clock} = {boosted}; for \
-                 short work only"
-            ));
-        }
+    let boost = boost(part, dtype, &mut lines);
+    let base = main.rate * boost;
+    let what = "these units";
+    judge(part, reading, stated, Candidates { what, all, base, main, boost, lines })
+}
+
+/// How much faster than its stated peak a part is at its highest clock.
+fn boost(part: &Part, dtype: Dtype, lines: &mut Vec<String>) -> f64 {
+    let known = part.units.zip(part.flops_per_clock.get(&dtype)).zip(part.clock_most);
+    let (Some(((units, each), clock)), Some(peak)) = (known, part.peaks.get(&dtype)) else {
+        return 1.0;
+    };
+    let boosted = f64::from(units) * each * clock.0 * 1e6;
+    if boosted <= peak.0 * 1.001 {
+        return 1.0;
     }
-    if (rate / stated.0 / 2.0 - 1.0).abs() <= SAME {
-        lines.push("it is twice the dense peak: vendors print that for 2:4 sparsity".into());
-    }
-    beside("these units", rate, stated.0, most, lines)
+    let most = FlopsPerSecond(boosted);
+    lines.push(format!(
+        "at the highest clock: {units} units x {each} a clock x {clock} = {most}; for short work only"
+    ));
+    boosted / peak.0
 }
 
 /// Operations of one unit in a clock.

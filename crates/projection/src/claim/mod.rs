@@ -2,16 +2,25 @@
 //! missing.
 //!
 //! A claim is set against bounds in its own favour: what it does not state is taken as what makes
-//! it easiest to reach. What is impossible then is impossible whatever was left unsaid.
+//! it easiest to reach. Conditions that people usually name where they hold (a lower precision,
+//! sparsity, speculative decoding) are not assumed; but a figure that is above the bound without
+//! them and possible with them is "cannot tell", and the answer names them. "Impossible" is
+//! impossible whatever was left unsaid.
 
 mod condition;
 mod hardware;
+mod prompts;
+mod reading;
 mod reproduction;
 mod run;
 mod statement;
 mod tokens;
+mod unit;
+mod unstated;
+mod vocabulary;
 
 pub use condition::{Condition, Met};
+pub use reading::{Counted, Reading};
 pub use reproduction::{Here, Reproduction, best_case, measured_by, reproduce};
 pub use run::{Conditions, PartNamed, Run};
 pub use statement::{Per, Statement};
@@ -182,33 +191,66 @@ pub struct Named<'a> {
 /// In words: what of the claim cannot be read, contradicts itself, or is of no use for a figure of
 /// its kind.
 pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
-    let statement: Statement = claim.value.parse()?;
-    claim.check(&statement)?;
+    let reading = claim.reading(named)?;
+    let statement = reading.statement;
+    claim.check(&reading)?;
     let Some(part) = named.part else {
         let why = "the claim does not name a part";
         return Ok(Verdict::cannot_tell(why, "the part: --on, or `on =` in a file"));
     };
+    let devices = claim.devices(&reading);
     let mut verdict = match statement {
-        Statement::Tokens { per, rate, .. } => match &named.model {
+        Statement::Tokens { .. } => match &named.model {
             None => {
                 let why = "the claim does not name a model";
                 Verdict::cannot_tell(why, "the model: --model, or `model =` in a file")
             }
             Some(model) => {
-                let claim = &Claim { gpus: claim.devices(&statement), ..claim.clone() };
-                tokens::judge(claim, part, model, named.layout, (per, rate))?
+                let claim = &Claim { gpus: devices, ..claim.clone() };
+                unstated::judge(claim, &reading, part, (model, named.layout))?
             }
         },
-        Statement::Memory(rate) => hardware::memory(part, rate),
-        Statement::Arithmetic(rate, dtype) => hardware::arithmetic(part, rate, dtype),
-        Statement::Bus(rate, _) => hardware::bus(part, rate, claim.devices(&statement)),
+        Statement::Memory(rate) => match reading.in_bytes {
+            None => hardware::memory(part, &reading, rate, devices),
+            Some(in_bytes) => bits_or_bytes(part, &reading, [rate, in_bytes], devices),
+        },
+        Statement::Arithmetic(rate, dtype) => {
+            hardware::arithmetic(part, &reading, (rate, dtype), devices)
+        }
+        Statement::Bus(rate, _) => hardware::bus(part, rate, devices),
         Statement::PerClock(rate, dtype) => hardware::per_clock(part, rate, dtype),
     };
-    if ["iB/s", "bit/s"].iter().any(|unit| claim.value.contains(unit)) {
+    if let Some(low) = reading.low {
+        let low = statement.spelled(low);
+        verdict.arithmetic.push(format!("of the range from {low} its upper end is judged"));
+    }
+    if ["iB/s", "bit/s", "b/s", "bps"].iter().any(|unit| claim.value.contains(unit)) {
         let figure = statement.spelled(statement.figure());
         verdict.arithmetic.insert(0, format!("{} = {figure}", claim.value));
     }
     Ok(verdict)
+}
+
+/// Of "gb/s", which may mean both: as bytes where that can be, else nothing can be told unless it
+/// is impossible as bits too.
+fn bits_or_bytes(
+    part: &Part,
+    reading: &Reading,
+    [bits, bytes]: [f64; 2],
+    devices: Option<u32>,
+) -> Verdict {
+    let in_bytes = Reading { half_place: reading.half_place * 8.0, ..reading.clone() };
+    let as_bytes = hardware::memory(part, &in_bytes, bytes, devices);
+    let as_bits = hardware::memory(part, reading, bits, devices);
+    if as_bytes.answer != Answer::Impossible || as_bits.answer == Answer::Impossible {
+        return as_bytes;
+    }
+    Verdict {
+        answer: Answer::CannotTell,
+        why: format!("as bytes {}; as bits {}", as_bytes.why, as_bits.why),
+        missing: vec!["whether bits or bytes are meant: Gbit/s or GB/s".into()],
+        ..as_bytes
+    }
 }
 
 impl Claim {
@@ -218,21 +260,31 @@ impl Claim {
     }
 
     /// Devices that are stated, by the figure or beside it.
-    fn devices(&self, statement: &Statement) -> Option<u32> {
-        statement.devices().or(self.gpus)
+    fn devices(&self, reading: &Reading) -> Option<u32> {
+        reading.devices.or(self.gpus)
+    }
+
+    /// The figure; its text may name the part and the model too.
+    fn reading(&self, named: &Named<'_>) -> Result<Reading, String> {
+        let part = named.part.into_iter().flat_map(|part| [&*part.id, &*part.name, &*part.vendor]);
+        let stated = self.on.iter().chain(&self.model).map(String::as_str);
+        let model = named.model.iter().map(|model| model.name.as_str());
+        let names: Vec<&str> = part.chain(stated).chain(model).collect();
+        Reading::of(&self.value, &names)
     }
 
     /// Whether it says one thing, and nothing that a figure of its kind has no use for: what was
     /// ignored could be what makes the figure true or false.
-    fn check(&self, statement: &Statement) -> Result<(), String> {
+    fn check(&self, reading: &Reading) -> Result<(), String> {
+        let statement = &reading.statement;
         let Claim { gpus, concurrency, isl, osl, context, acceptance, .. } = self;
-        if let (Some(gpus), Some(stated)) = (gpus, statement.devices())
+        if let (Some(gpus), Some(stated)) = (gpus, reading.devices)
             && *gpus != stated
         {
             return Err(format!("the figure is of {stated} devices, and gpus is {gpus}"));
         }
         let most = DEVICES_MAX;
-        if self.devices(statement).is_some_and(|count| !(1..=most).contains(&count)) {
+        if self.devices(reading).is_some_and(|count| !(1..=most).contains(&count)) {
             return Err(format!("gpus is from 1 to {most}"));
         }
         let counts = [("concurrency", concurrency), ("isl", isl), ("osl", osl)];
@@ -274,11 +326,9 @@ impl Claim {
             let names = stated.join(", ");
             return Err(format!("{kind} has no {names}: leave it out, or state a rate of tokens"));
         }
-        let is_of_one = !matches!(statement, Statement::Bus(..));
-        match gpus.filter(|gpus| is_of_one && *gpus > 1) {
-            Some(gpus) => {
-                Err(format!("gpus = {gpus}: {kind} is judged for one device: state what one does"))
-            }
+        let is_of_one = matches!(statement, Statement::PerClock(..));
+        match self.devices(reading).filter(|count| is_of_one && *count > 1) {
+            Some(count) => Err(format!("{count} GPUs: {kind} is judged for one unit")),
             None => Ok(()),
         }
     }

@@ -1,29 +1,30 @@
-//! Claims about tokens, against the bound of a step.
+//! Claims about tokens of answers, against the bound of a step: the law is that of `project`.
 
 use super::{Answer, Claim, LIGHT_MOST, Per, Verdict};
 use crate::project::{
-    Bound, Fit, Hardware, Layout, Phase, Routing, Scenario, Split, Work, point,
+    DraftCost, Fit, Hardware, Layout, Scenario, Serving, Speculation, Split, Step, served,
+    serving::cycle,
     sweep::{self, CONCURRENCY_MAX},
 };
 use fizeau_domain::{
     model::{Format, Model, Module},
     spec::Part,
-    units::{Bytes, Seconds},
+    units::Bytes,
 };
 
 /// Vendors print GB and mean GiB for the memory of most devices: in a claim's favour it counts so.
 const GIB_OVER_GB: f64 = 1.073_741_824;
 
 /// Everything that a claim is judged by.
-struct Case<'a> {
+pub(super) struct Case<'a> {
     claim: &'a Claim,
-    model: Model,
-    hardware: Hardware,
-    layout: Layout,
-    kv: Format,
+    pub(super) model: Model,
+    pub(super) hardware: Hardware,
+    pub(super) layout: Layout,
+    pub(super) kv: Format,
     context: f64,
-    lines: Vec<String>,
-    missing: Vec<String>,
+    pub(super) lines: Vec<String>,
+    pub(super) missing: Vec<String>,
 }
 
 /// Judges a rate of tokens.
@@ -49,7 +50,7 @@ pub fn judge(
     let fit = case.fit();
     case.explain_fit(&fit, least);
     let most = match fit.sequences {
-        None => return Ok(case.finish(Answer::Impossible, NO_ROOM.into())),
+        None => return Ok(case.without_room()),
         Some(most) if most < u64::from(least) => return Ok(case.caches_do_not_fit(least, most)),
         Some(most) => u32::try_from(most).unwrap_or(u32::MAX).min(CONCURRENCY_MAX),
     };
@@ -76,10 +77,7 @@ pub fn judge(
     let all = of_all(concurrency);
     let (light, serial) = match case.limits(per, concurrency) {
         Ok(limits) => limits,
-        Err(why) => {
-            case.missing.push("a part of which the catalogue states what this needs".into());
-            return Ok(case.finish(Answer::CannotTell, why));
-        }
+        Err(why) => return Ok(case.unknown(why)),
     };
     let mut verdict = case.verdict(all, light, serial, f64::from(concurrency), per);
     if verdict.answer == Answer::Impossible
@@ -99,11 +97,10 @@ pub fn judge(
     Ok(verdict)
 }
 
-/// Why a claim is impossible whose weights alone take more than all memory.
-const NO_ROOM: &str = "the weights do not fit into memory";
-
 impl<'a> Case<'a> {
-    fn of(
+    /// # Errors
+    /// Where conditions contradict each other.
+    pub(super) fn of(
         claim: &'a Claim,
         hardware: Hardware,
         model: &Model,
@@ -112,7 +109,7 @@ impl<'a> Case<'a> {
         let mut model = model.clone();
         let mut missing = Vec::new();
         match &claim.precision {
-            Some(text) => model.precision = model.precision.with_linear(text.parse()?),
+            Some(text) => model.precision = model.precision.stored_as(text)?,
             None => missing.push(format!("precision: {} as published", model.precision.describe())),
         }
         let gpus = match (claim.gpus, layout) {
@@ -174,9 +171,20 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The weights alone take more than all memory.
+    pub(super) fn without_room(self) -> Verdict {
+        self.finish(Answer::Impossible, "the weights do not fit into memory".into())
+    }
+
+    /// The catalogue lacks a number that decides.
+    pub(super) fn unknown(mut self, why: String) -> Verdict {
+        self.missing.push("a part of which the catalogue states what this needs".into());
+        self.finish(Answer::CannotTell, why)
+    }
+
     /// More tokens than the model's configuration has room for: with another configuration it may
     /// be true.
-    fn beyond_the_context(&mut self) -> Option<Verdict> {
+    pub(super) fn beyond_the_context(&mut self) -> Option<Verdict> {
         let most = self.model.context?;
         let Claim { isl, osl, context, .. } = self.claim;
         let all: u64 = [isl, osl, context].into_iter().flatten().map(|one| u64::from(*one)).sum();
@@ -200,7 +208,7 @@ impl<'a> Case<'a> {
     }
 
     /// What fits in the claim's layout, with all memory taken and counted in GiB.
-    fn fit(&self) -> Fit {
+    pub(super) fn fit(&self) -> Fit {
         let capacity = Bytes((self.hardware.capacity.0 as f64 * GIB_OVER_GB) as u64);
         let hardware = Hardware { capacity, ..self.hardware.clone() };
         sweep::fit_at(&self.model, &hardware, self.layout, self.context, (self.kv, 1.0))
@@ -294,8 +302,7 @@ impl<'a> Case<'a> {
         ));
         self.missing.push("requests at once".into());
         self.missing.push("tokens of prompts and answers".into());
-        let acceptance = self.claim.acceptance.unwrap_or(1.0);
-        if each > most * acceptance {
+        if each > most {
             let why = format!("{each:.0} tok/s/GPU is above what the arithmetic allows");
             return self.finish(Answer::Impossible, why);
         }
@@ -304,43 +311,58 @@ impl<'a> Case<'a> {
         self.finish(Answer::CannotTell, why.into())
     }
 
-    /// Tokens a second of all users in L0 and in L1.
-    fn limits(&mut self, per: Per, concurrency: u32) -> Result<(f64, f64), String> {
-        let acceptance = self.claim.acceptance.unwrap_or(1.0);
-        if let (Some(isl), Some(osl)) = (self.claim.isl, self.claim.osl)
-            && per != Per::User
-        {
-            return self.offline(isl, osl, concurrency, acceptance);
-        }
-        let each = f64::from(concurrency.div_ceil(self.layout.replicas));
-        let work = |routing| Work {
-            phase: Phase::Decode { context: self.context },
-            sequences: each,
-            split: self.layout.split,
-            kv: self.kv,
-            routing,
-        };
-        let say = |error: crate::project::StepError| error.to_string();
-        let bound = sweep::light(&self.model, &self.hardware, work(Routing::Best)).map_err(say)?;
-        let step = crate::project::step(&self.model, &self.hardware, work(Routing::Chance));
-        let step = step.map_err(say)?;
-        self.explain(&bound, each);
-        self.lines.push(format!(
-            "L1 = {} (one operation after the other, {} of it {})",
-            step.serial,
-            share_of_class(&step),
-            step.class()
-        ));
-        if acceptance > 1.0 {
-            let line = format!("{acceptance} tokens accepted a step: rates are times that");
-            self.lines.push(line);
-        }
-        let rate = |time: Seconds| f64::from(concurrency) * acceptance / time.0;
-        Ok((rate(bound.longest().0), rate(step.serial)))
+    /// Speculative decoding as the claim states it, in its favour: drafts cost nothing, and no
+    /// more tokens are drafted than the accepted ones take. Each token that is checked takes its
+    /// own arithmetic; weights and KV cache are read once for all of them.
+    fn serving(&self) -> Serving {
+        let accepted = self.claim.acceptance.unwrap_or(1.0);
+        let drafted = accepted.ceil() as u32 - 1;
+        let speculation = Speculation { accepted, drafted, cost: DraftCost::Nothing };
+        Serving { speculation: (drafted > 0).then_some(speculation), apart: None }
     }
 
-    fn explain(&mut self, bound: &Bound, each: f64) {
-        let hardware = &self.hardware;
+    /// The prompts and answers of the claim, or a context that is the middle of such.
+    fn scenario(&self) -> Scenario {
+        let Claim { isl, osl, context, .. } = self.claim;
+        let input = context.or(*isl).unwrap_or(0);
+        let output = osl.unwrap_or(0);
+        Scenario { input, prefix: 0, output, kv: self.kv, memory_share: 1.0 }
+    }
+
+    /// Tokens a second of all users in L0 and in L1.
+    fn limits(&mut self, per: Per, concurrency: u32) -> Result<(f64, f64), String> {
+        if self.claim.isl.is_some() && self.claim.osl.is_some() && per != Per::User {
+            return self.offline(concurrency);
+        }
+        let each = f64::from(concurrency.div_ceil(self.layout.replicas));
+        let (scenario, serving) = (self.scenario(), self.serving());
+        let asked = (&scenario, &serving);
+        let cycle = cycle(&self.model, &self.hardware, self.layout.split, asked, each);
+        let cycle = cycle.map_err(|error| error.to_string())?;
+        self.explain(&cycle.step, each);
+        self.lines.push(format!(
+            "L1 = {} (one operation after the other, {} of it {})",
+            cycle.step.serial,
+            share_of_class(&cycle.step),
+            cycle.step.class()
+        ));
+        self.explain_speculation();
+        let rate = |time: f64| f64::from(concurrency) * cycle.gain / time;
+        Ok((rate(cycle.time.light), rate(cycle.time.serial)))
+    }
+
+    fn explain_speculation(&mut self) {
+        if let Some(Speculation { accepted, drafted, .. }) = self.serving().speculation {
+            self.lines.push(format!(
+                "{accepted} tokens accepted a step: {} of each sequence are checked at once, which \
+                 takes the arithmetic of each, and reads weights and KV cache once",
+                drafted + 1
+            ));
+        }
+    }
+
+    fn explain(&mut self, step: &Step, each: f64) {
+        let (hardware, bound) = (&self.hardware, &step.bound);
         let kv = each * self.model.kv_bytes(self.context, self.kv);
         self.lines.push(format!(
             "a step of {each} sequences at {} tokens reads {:.3} GB on each device (KV cache of \
@@ -367,38 +389,42 @@ impl<'a> Case<'a> {
     }
 
     /// Throughput with the prompts' prefill.
-    fn offline(
-        &mut self,
-        isl: u32,
-        osl: u32,
-        concurrency: u32,
-        acceptance: f64,
-    ) -> Result<(f64, f64), String> {
-        let scenario =
-            Scenario { input: isl, prefix: 0, output: osl, kv: self.kv, memory_share: 1.0 };
+    fn offline(&mut self, concurrency: u32) -> Result<(f64, f64), String> {
+        let (scenario, serving) = (self.scenario(), self.serving());
         scenario.check(&self.model)?;
-        let point = point(&self.model, &self.hardware, self.layout, &scenario, concurrency);
+        let asked = (&scenario, &serving);
+        let point = served(&self.model, &self.hardware, self.layout, asked, concurrency);
         let point = point.map_err(|error| error.to_string())?;
-        let rates = point.requests.map(|rate| rate * f64::from(osl));
+        let rates = point.requests.map(|rate| rate * f64::from(scenario.output));
         let decode = &point.decode.bound;
         let prefill = &point.prefill.bound;
+        let gain = serving.speculation.as_ref().map_or(1.0, |one| one.accepted);
         self.lines.push(format!(
-            "a request: prefill of {isl} tokens takes {} of arithmetic on each device; {} decode \
+            "a request: prefill of {} tokens takes {} of arithmetic on each device; {:.0} decode \
              steps take {} of memory and {} of arithmetic each, for {concurrency} requests at once",
+            scenario.input,
             prefill.compute,
-            osl.saturating_sub(1),
+            f64::from(scenario.output.saturating_sub(1)) / gain,
             decode.memory,
             decode.compute
         ));
+        self.explain_speculation();
         self.lines.push(format!(
             "L0 = {:.0} tok/s where prefill hides decode's memory traffic; L1 = {:.0} tok/s one \
              after the other",
             rates.light, rates.serial
         ));
-        Ok((rates.light * acceptance, rates.serial * acceptance))
+        Ok((rates.light, rates.serial))
     }
 
-    fn verdict(mut self, all: f64, light: f64, serial: f64, concurrency: f64, per: Per) -> Verdict {
+    pub(super) fn verdict(
+        mut self,
+        all: f64,
+        light: f64,
+        serial: f64,
+        concurrency: f64,
+        per: Per,
+    ) -> Verdict {
         let (of_light, of_serial) = (all / light, all / serial);
         let devices = f64::from(self.layout.devices());
         let as_stated = |rate: f64| match per {

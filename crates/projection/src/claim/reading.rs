@@ -1,0 +1,518 @@
+//! How the text of a claim is read: each word is a number, a unit, a condition of the figure or of
+//! no weight, and a word that is none of these is refused by name, since it may change what the
+//! figure means.
+
+use super::{
+    Per, Statement,
+    unit::{Counts, Parts, Unit},
+    vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, is_device},
+};
+use fizeau_domain::dtype::Dtype;
+
+/// The forms that are understood, for errors.
+const FORMS: &str = "write \"154 tok/s/user\", \"2582 output tok/s/GPU\", \"6200 tok/s on 8 GPUs\", \
+                     \"4.8 TB/s\", \"1,979 TFLOP/s dense fp8\", \"busbw 480 on 8 GPUs\" (in GB/s), \
+                     or \"32 FLOP/clock f64\" (of one core or unit)";
+
+/// Which tokens a rate counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Those of answers.
+    Output,
+    /// Those of prompts.
+    Input,
+    /// Both together, as serving benchmarks print "total token throughput".
+    Total,
+}
+
+/// A figure with all that its text says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The figure; of a range its upper end.
+    pub statement: Statement,
+    /// The lower end of a range, in the statement's unit.
+    pub low: Option<f64>,
+    /// Half of the last digit's place, in the statement's unit: numbers that are rounded to the
+    /// figure are within it.
+    pub half_place: f64,
+    /// The figure where its unit means bytes, which its case leaves open; the statement takes bits.
+    pub in_bytes: Option<f64>,
+    /// Devices, where they are stated.
+    pub devices: Option<u32>,
+    /// Whether the figure is of each device (`true`) or of all together.
+    pub is_each: Option<bool>,
+    /// Whether it is an approximation: "about", "~".
+    pub is_rough: bool,
+    /// Whether it was measured, and is no peak of a datasheet.
+    pub is_measured: bool,
+    /// Whether it is with structured sparsity (`true`) or dense.
+    pub is_sparse: Option<bool>,
+    /// Whether matrix units (`true`) or vector units reach it.
+    pub is_matrix: Option<bool>,
+    /// In what products are accumulated.
+    pub accumulate: Option<Dtype>,
+    /// Which tokens are counted.
+    pub counted: Option<Counted>,
+    /// Whether it is of a cache (`true`) or of memory.
+    pub is_of_cache: Option<bool>,
+}
+
+/// The words of a claim, each in its place.
+#[derive(Default)]
+struct Words<'t> {
+    words: Vec<String>,
+    at: usize,
+    /// Words of the part's and the model's names, which may stand beside the figure.
+    known: &'t [String],
+    figure: Option<Number>,
+    low: Option<Number>,
+    unit: Option<Unit>,
+    parts: Parts,
+    types: Vec<Dtype>,
+    accumulate: Option<Dtype>,
+    devices: Option<u32>,
+    is_each: Option<bool>,
+    is_bus: bool,
+    is_rough: bool,
+    is_measured: bool,
+    is_negated: bool,
+    is_input: bool,
+    is_output: bool,
+    is_total: bool,
+    is_sparse: Option<bool>,
+    is_matrix: Option<bool>,
+    is_of_cache: Option<bool>,
+    /// What no place takes, in the order of the text.
+    left: Vec<String>,
+}
+
+/// The text in words: signs apart from words, "per x" as "/x", numbers in groups of three digits
+/// together.
+fn split(text: &str) -> Vec<String> {
+    let mut spaced = String::new();
+    for one in text.chars() {
+        match one {
+            '×' => spaced.push('x'),
+            '–' | '—' | '−' => spaced.push('-'),
+            '’' => spaced.push('\''),
+            '~' | '≈' | '∼' | '≥' | '>' | '=' => spaced.push_str(&format!(" {one} ")),
+            '(' | ')' | '[' | ']' | '"' | '“' | '”' | ';' | '*' | '†' => spaced.push(' '),
+            one => spaced.push(one),
+        }
+    }
+    let spaced = spaced
+        .replace("w/ ", "with ")
+        .replace(" / ", "/")
+        .replace("/ ", "/")
+        .replace("w/o ", "without ");
+    let mut words: Vec<String> = Vec::new();
+    let mut all = spaced.split_whitespace().map(|word| word.trim_end_matches([',', ':', '!', '?']));
+    while let Some(word) = all.next() {
+        let word = word.strip_suffix('.').unwrap_or(word);
+        let is_group = word.len() >= 3
+            && word.bytes().take(3).all(|one| one.is_ascii_digit())
+            && word.bytes().nth(3).is_none_or(|one| !one.is_ascii_digit());
+        let is_begun = words.last().is_some_and(|last| {
+            let first = last.split(',').next().unwrap_or_default();
+            (1..=3).contains(&first.len())
+                && !first.starts_with('0')
+                && last.bytes().all(|one| one.is_ascii_digit() || one == b',')
+        });
+        match word.to_ascii_lowercase().as_str() {
+            "" | "-" if words.is_empty() => {}
+            "" => {}
+            "per" => {
+                let next = all.next().unwrap_or_default();
+                words.push(format!("/{next}"));
+            }
+            _ if is_group && is_begun => {
+                let last = words.last_mut().expect("it was begun");
+                last.push(',');
+                last.push_str(word);
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    words
+}
+
+impl Words<'_> {
+    fn peek(&self) -> String {
+        self.words.get(self.at).map(|word| word.to_ascii_lowercase()).unwrap_or_default()
+    }
+
+    fn take_if(&mut self, is: impl Fn(&str) -> bool) -> bool {
+        let takes = self.at < self.words.len() && is(&self.peek());
+        self.at += usize::from(takes);
+        takes
+    }
+
+    fn read(&mut self) -> Result<(), String> {
+        while self.at < self.words.len() {
+            let word = self.words[self.at].clone();
+            self.at += 1;
+            let lower = word.to_ascii_lowercase();
+            let is_taken = self.number(&word)?
+                || self.count(&lower)?
+                || self.unit(&word)
+                || self.element_type(&lower)
+                || self.condition(&lower)
+                || self.known.contains(&lower)
+                || WEIGHTLESS.split_whitespace().any(|one| one == lower);
+            if !is_taken {
+                self.left.push(word);
+            }
+        }
+        Ok(())
+    }
+
+    /// A figure, the other end of a range, or a number of devices.
+    fn number(&mut self, word: &str) -> Result<bool, String> {
+        if word == "2:4" || !word.starts_with(|c: char| c.is_ascii_digit() || ".,".contains(c)) {
+            return Ok(false);
+        }
+        let is_digit = |c: char| c.is_ascii_digit() || ".,'".contains(c);
+        let end = word.find(|c| !is_digit(c)).unwrap_or(word.len());
+        let (digits, rest) = word.split_at(end);
+        let lower = rest.to_ascii_lowercase();
+        if let Some(thing) = lower.strip_prefix('x').or_else(|| lower.strip_prefix("-gpu")) {
+            self.set_devices(digits)?;
+            if !thing.is_empty() && !self.known.contains(&thing.into()) && !is_device(thing) {
+                self.left.push(thing.into());
+            }
+            return Ok(true);
+        }
+        if rest.is_empty() && self.take_if(|next| is_device(next) || next == "x") {
+            self.set_devices(digits)?;
+            return Ok(true);
+        }
+        let mut value = Number::of(digits)?;
+        let rest = match rest.strip_prefix('-') {
+            // "3.0-3.3TB/s"
+            Some(after) if after.starts_with(|c: char| c.is_ascii_digit()) => {
+                let end = after.find(|c| !is_digit(c)).unwrap_or(after.len());
+                self.set_figure(value)?;
+                value = Number::of(&after[..end])?;
+                &after[end..]
+            }
+            _ => rest,
+        };
+        let rest = rest.trim_start_matches('+');
+        let (value, rest) = self.scaled(value, rest);
+        self.set_figure(value)?;
+        if !rest.is_empty() && !self.unit(rest) {
+            return Err(format!("{rest:?} is no unit that is understood"));
+        }
+        Ok(true)
+    }
+
+    /// Thousands and millions: "12k tok/s", "1.2 million tokens/s".
+    fn scaled<'r>(&mut self, value: Number, rest: &'r str) -> (Number, &'r str) {
+        let of = |word: &str| match word {
+            "k" | "thousand" => Some(1e3),
+            "m" | "million" | "mn" => Some(1e6),
+            "b" | "bn" | "billion" => Some(1e9),
+            _ => None,
+        };
+        if let Some(factor) = of(&rest.to_ascii_lowercase()) {
+            return (value.times(factor), "");
+        }
+        match of(&self.peek()).filter(|_| rest.is_empty()) {
+            Some(factor) => {
+                self.at += 1;
+                (value.times(factor), rest)
+            }
+            None => (value, rest),
+        }
+    }
+
+    fn set_figure(&mut self, value: Number) -> Result<(), String> {
+        let is_range = self.at >= 2
+            && ["-", "to", "and"].contains(&self.words[self.at - 2].to_ascii_lowercase().as_str());
+        let is_glued = self.words.get(self.at - 1).is_some_and(|word| word.contains('-'));
+        match self.figure {
+            None => self.figure = Some(value),
+            Some(low) if self.low.is_none() && (is_range || is_glued) => {
+                self.low = Some(low);
+                self.figure = Some(value);
+            }
+            Some(_) => self.left.push(self.words[self.at - 1].clone()),
+        }
+        Ok(())
+    }
+
+    fn set_devices(&mut self, digits: &str) -> Result<(), String> {
+        let count = digits.parse::<u32>().map_err(|_| format!("{digits:?} GPUs: how many?"))?;
+        if count == 0 {
+            return Err("on 0 GPUs: it is 1 at least".into());
+        }
+        match self.devices {
+            Some(before) if before != count => {
+                Err(format!("it is of {before} devices, and of {count}"))
+            }
+            _ => {
+                self.devices = Some(count);
+                Ok(())
+            }
+        }
+    }
+
+    /// "on 8 GPUs", "on 8", "eight GPUs", "x 8"; "/GPU" and "per user" apart from the unit.
+    fn count(&mut self, lower: &str) -> Result<bool, String> {
+        if let Some(part) = lower.strip_prefix('/') {
+            return Ok(self.parts.take(part));
+        }
+        if matches!(lower, "on" | "across" | "over" | "using") {
+            let next = self.peek();
+            if !next.is_empty() && next.bytes().all(|one| one.is_ascii_digit()) {
+                self.at += 1;
+                self.set_devices(&next)?;
+                self.take_if(is_device);
+            } else if lower == "on" && !self.known.contains(&next) && !is_device(&next) {
+                let is_count = COUNTS.iter().any(|(name, _)| *name == next);
+                if !is_count {
+                    self.at += usize::from(!next.is_empty());
+                    let left = self.words.get(self.at - 1).cloned().unwrap_or_default();
+                    self.left.push(format!("on {left}"));
+                }
+            }
+            return Ok(true);
+        }
+        if let Some((_, count)) = COUNTS.iter().find(|(name, _)| *name == lower)
+            && is_device(&self.peek())
+        {
+            self.at += 1;
+            self.set_devices(&count.to_string())?;
+            return Ok(true);
+        }
+        Ok(is_device(lower) || (lower == "x" && self.devices.is_some()))
+    }
+
+    /// A unit, which may stand twice: "token throughput (tok/s)".
+    fn unit(&mut self, word: &str) -> bool {
+        let Some(unit) = Unit::of(word) else { return false };
+        match self.unit {
+            None => self.unit = Some(unit),
+            Some(before) if before.counts == unit.counts && before.scale == unit.scale => {
+                self.unit = Some(Unit { of: before.of.with(unit.of), ..unit });
+            }
+            Some(_) => return false,
+        }
+        true
+    }
+
+    /// An element type, or two with one rate ("FP16/BF16"); in what products are accumulated.
+    fn element_type(&mut self, lower: &str) -> bool {
+        let types: Option<Vec<Dtype>> = lower.split('/').map(dtype).collect();
+        let Some(types) = types else { return false };
+        let is_accumulate = |word: &str| word.starts_with("acc");
+        if types.len() == 1 && self.take_if(is_accumulate) {
+            self.accumulate = Some(types[0]);
+            return true;
+        }
+        let is_first = self.types.is_empty() || self.types == types;
+        if is_first {
+            self.types = types;
+        }
+        is_first
+    }
+
+    /// A condition of the figure.
+    fn condition(&mut self, lower: &str) -> bool {
+        let is_negated = std::mem::take(&mut self.is_negated);
+        match lower {
+            "without" | "no" | "not" | "non" => self.is_negated = true,
+            "~" | "≈" | "∼" | "about" | "approximately" | "approx" | "around" | "roughly"
+            | "nearly" | "almost" | "circa" | "ca" => self.is_rough = true,
+            // A figure that is exceeded is reached.
+            ">" | "≥" | "=" | "least" | "more" | "than" | "above" | "exceeds" | "exceeding" => {}
+            // "up to" bounds what the figure states, and is no range.
+            "to" if self.at >= 2 && self.words[self.at - 2].eq_ignore_ascii_case("up") => {}
+            "+" => {}
+            "to" | "and" | "-" | "between" | "from" => {
+                let is_range = matches!(lower, "between" | "from")
+                    || self.peek().starts_with(|c: char| c.is_ascii_digit())
+                    || self.is_input
+                    || self.is_output;
+                return is_range;
+            }
+            "dense" | "non-sparse" => self.is_sparse = Some(is_negated),
+            "sparse" | "sparsity" | "2:4" | "structured" => self.is_sparse = Some(!is_negated),
+            "tensor" | "matrix" | "mfma" | "wmma" | "wgmma" | "tensorcore" | "tensorcores"
+            | "tensor-core" => self.is_matrix = Some(!is_negated),
+            "vector" | "cuda" | "shader" | "simd" | "non-tensor" => {
+                self.is_matrix = Some(is_negated);
+            }
+            // Of "tensor cores".
+            "core" | "cores" => return self.is_matrix.is_some(),
+            "memory" | "mem" | "dram" | "vram" => self.is_of_cache = Some(false),
+            "cache" | "llc" | "mall" => self.is_of_cache = Some(true),
+            "infinity" => return self.peek() == "cache",
+            "busbw" | "bus" | "allreduce" | "all-reduce" | "all_reduce" | "nccl" | "rccl" => {
+                self.is_bus = true;
+            }
+            "each" | "apiece" => self.is_each = Some(true),
+            "aggregate" | "combined" | "together" | "aggregated" | "altogether" | "system"
+            | "overall" => self.is_each = Some(false),
+            "total" => self.is_total = true,
+            "output" | "generated" | "generation" | "decode" | "decoding" | "decoded"
+            | "completion" => self.is_output = true,
+            "input" | "prompt" | "prompts" | "prefill" => self.is_input = true,
+            "input+output" | "in+out" | "input/output" => {
+                (self.is_input, self.is_output) = (true, true);
+            }
+            _ if lower.starts_with("hbm") || lower.contains("ddr") => {
+                self.is_of_cache = Some(false);
+            }
+            _ if MEASURED.contains(&lower) => self.is_measured = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn counted(&self) -> Option<Counted> {
+        match (self.is_input, self.is_output, self.is_total) {
+            (true, true, _) => Some(Counted::Total),
+            (true, ..) => Some(Counted::Input),
+            (_, true, _) => Some(Counted::Output),
+            (.., true) => Some(Counted::Total),
+            _ => None,
+        }
+    }
+
+    /// What the words state; what its kind does not take is left over too.
+    fn reading(&mut self) -> Result<Reading, String> {
+        let value = self.figure.ok_or("there is no number above 0 in it")?;
+        let nccl = Unit { counts: Counts::Bytes, scale: 1e9, of: Parts::default() };
+        let unit = match (self.unit, self.is_bus) {
+            (Some(unit), _) => unit,
+            // Without a unit nccl-tests' own.
+            (None, true) => nccl,
+            (None, false) => return Err(self.without_unit()),
+        };
+        let of = unit.of.with(self.parts);
+        let bits = matches!(unit.counts, Counts::Bits(_));
+        let scale = if bits { unit.scale / 8.0 } else { unit.scale };
+        let rate = value.value * scale;
+        let devices = self.devices;
+        let statement = match (unit.counts, self.is_bus) {
+            (Counts::Bytes | Counts::Bits(_), true) => Statement::Bus(rate, devices),
+            (Counts::Bytes | Counts::Bits(_), false) => Statement::Memory(rate),
+            (_, true) => return Err("bus bandwidth is in GB/s".into()),
+            (Counts::Operations, _) if of.clock => Statement::PerClock(rate, self.one_type()),
+            (Counts::Operations, _) => Statement::Arithmetic(rate, self.one_type()),
+            (Counts::Tokens, _) if !of.second => {
+                return Err("tokens of what time? write tok/s".into());
+            }
+            (Counts::Tokens, _) => {
+                let each = self.is_each.filter(|is_each| *is_each).map(|_| Per::Device);
+                let per = of.whose.or(each).unwrap_or(Per::System);
+                Statement::Tokens { per, rate, devices }
+            }
+        };
+        if !rate.is_finite() {
+            return Err("the figure is beyond all machines".into());
+        }
+        let is_each = match of.whose {
+            Some(Per::Device) => Some(true),
+            _ if self.is_total && !statement.is_of_tokens() => Some(false),
+            _ => self.is_each,
+        };
+        let low = self.low.map(|low| low.value * scale);
+        if low.is_some_and(|low| low >= rate) {
+            return Err("of a range the lower end is first".into());
+        }
+        self.leave_what_is_of_no_use(&statement, of);
+        Ok(Reading {
+            in_bytes: (unit.counts == Counts::Bits(false)).then_some(rate * 8.0),
+            low,
+            half_place: value.half_place * scale,
+            devices,
+            is_each,
+            is_rough: self.is_rough,
+            is_measured: self.is_measured,
+            is_sparse: self.is_sparse,
+            is_matrix: self.is_matrix,
+            accumulate: self.accumulate,
+            counted: self.counted().filter(|_| statement.is_of_tokens()),
+            is_of_cache: self.is_of_cache,
+            statement,
+        })
+    }
+
+    fn without_unit(&self) -> String {
+        match self.left.first() {
+            Some(word) => format!("{word:?} is no unit that is understood"),
+            None => "the number has no unit".into(),
+        }
+    }
+
+    /// Of "FP16/BF16" the first: vendors print both where they are equal.
+    fn one_type(&self) -> Option<Dtype> {
+        self.types.first().copied()
+    }
+
+    /// A condition that a figure of this kind does not have may be what makes it false.
+    fn leave_what_is_of_no_use(&mut self, statement: &Statement, of: Parts) {
+        let is_arithmetic =
+            matches!(statement, Statement::Arithmetic(..) | Statement::PerClock(..));
+        let is_bytes = matches!(statement, Statement::Memory(_) | Statement::Bus(..));
+        let is_tokens = statement.is_of_tokens();
+        let types = self.types.iter().map(ToString::to_string);
+        let types: Vec<String> = types.filter(|_| !is_arithmetic).collect();
+        self.left.extend(types);
+        for (is_there, word) in [
+            (self.is_sparse.is_some() && !is_arithmetic, "sparsity"),
+            (self.is_matrix.is_some() && !is_arithmetic, "matrix units"),
+            (self.accumulate.is_some() && !is_arithmetic, "accumulate"),
+            (self.is_of_cache.is_some() && !is_bytes, "memory"),
+            ((self.is_input || self.is_output) && !is_tokens, "input or output"),
+            (of.whose == Some(Per::User) && !is_tokens, "per user"),
+            (self.is_negated, "without"),
+        ] {
+            if is_there {
+                self.left.push(word.into());
+            }
+        }
+    }
+}
+
+/// What may be meant by a word that is not understood.
+fn hint(word: &str) -> &'static str {
+    match word.to_ascii_lowercase().as_str() {
+        word if word.starts_with("on ") => " (the part is named by --on, or `on =` in a file)",
+        _ => "",
+    }
+}
+
+impl Reading {
+    /// Reads a figure. `names` are words that may stand beside it and mean what is known without
+    /// them: the names of the part and of the model.
+    ///
+    /// # Errors
+    /// In words: what is not understood.
+    pub fn of(text: &str, names: &[&str]) -> Result<Reading, String> {
+        let refuse =
+            |why: String| format!("{text:?} is no claim that is understood: {why}; {FORMS}");
+        let is_apart = |c: char| !c.is_alphanumeric() && c != '.';
+        let mut known: Vec<String> = Vec::new();
+        for name in names.iter().map(|name| name.to_ascii_lowercase()) {
+            let pieces = name.split(is_apart).filter(|piece| piece.len() > 1);
+            known.extend(pieces.map(str::to_owned));
+            known.extend(name.split_whitespace().map(str::to_owned));
+        }
+        let mut words = Words { words: split(text), known: &known, ..Words::default() };
+        words.read().map_err(refuse)?;
+        let reading = words.reading();
+        if !words.left.is_empty() && (reading.is_ok() || words.unit.is_some()) {
+            let named = words.left.iter().map(|word| format!("{word:?}{}", hint(word)));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let verb = if words.left.len() == 1 { "is" } else { "are" };
+            return Err(refuse(format!("{named} {verb} not understood")));
+        }
+        reading.map_err(refuse)
+    }
+}
+
+#[cfg(test)]
+mod tests;

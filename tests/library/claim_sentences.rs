@@ -1,0 +1,68 @@
+//! Sentences as datasheets, posts and tools word them: none that is true is called impossible, and
+//! none that is false possible. They stand in `claim_sentences.toml`, each with its source or its
+//! reason.
+
+use super::claims::judged;
+use fizeau::data::Catalogue;
+use fizeau_projection::claim::{Answer, Claim};
+
+/// The sentences of a table of the file, as claims.
+fn sentences(table: &str) -> Vec<Claim> {
+    let file: toml::Table =
+        toml::from_str(include_str!("claim_sentences.toml")).expect("a file of sentences");
+    let all = file[table].as_array().expect("an array");
+    let claim = |one: &toml::Value| {
+        let mut one = one.as_table().expect("a table").clone();
+        for (name, field) in [("say", "value"), ("why", "source")] {
+            let text = one.remove(name).unwrap_or_else(|| panic!("{name} of {one:?}"));
+            one.insert(field.into(), text);
+        }
+        one.try_into::<Claim>().expect("a claim")
+    };
+    all.iter().map(claim).collect()
+}
+
+/// What is said of each sentence, and a line for each that is not `allowed`.
+fn wrong(table: &str, least: usize, allowed: &[Answer]) -> Vec<String> {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let all = sentences(table);
+    assert!(all.len() >= least, "{}", all.len());
+    let mut wrong = Vec::new();
+    for claim in &all {
+        let on = claim.on.as_deref().unwrap_or_default();
+        let line = match judged(&catalogue, claim) {
+            Ok(verdict) if allowed.contains(&verdict.answer) => continue,
+            Ok(verdict) => format!("{}: {}", verdict.answer, verdict.why),
+            Err(why) => format!("refused: {why}"),
+        };
+        wrong.push(format!("{:?} on {on}: {line}", claim.value));
+    }
+    wrong
+}
+
+#[test]
+fn no_true_sentence_is_called_impossible_or_is_refused() {
+    let allowed = [Answer::Possible, Answer::Suspicious, Answer::CannotTell];
+    let wrong = wrong("true", 120, &allowed);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Most of them need no condition more to be true.
+#[test]
+fn most_true_sentences_are_called_possible() {
+    let others = wrong("true", 120, &[Answer::Possible]);
+    assert!(others.len() <= 16, "{}: {}", others.len(), others.join("\n"));
+}
+
+#[test]
+fn no_false_sentence_is_called_possible() {
+    let allowed = [Answer::Impossible, Answer::Suspicious, Answer::CannotTell];
+    let wrong = wrong("false", 60, &allowed);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn most_false_sentences_are_called_impossible() {
+    let others = wrong("false", 60, &[Answer::Impossible]);
+    assert!(others.len() <= 16, "{}: {}", others.len(), others.join("\n"));
+}

@@ -195,7 +195,7 @@ fn what_does_not_fit_is_impossible_with_its_arithmetic() {
     }
     // The number of requests that a rate needs does not fit, whichever that is.
     let implied = of(&|claim| {
-        (claim.value, claim.context) = ("800 tok/s".into(), Some(32_000));
+        (claim.value, claim.context) = ("800 output tok/s".into(), Some(32_000));
     });
     assert_eq!(implied.answer, Answer::Impossible, "{implied:#?}");
     assert!(implied.why.contains("requests at once or more, and 15 fit"), "{implied:#?}");

@@ -298,7 +298,8 @@ fn boost(part: &Part, dtype: Dtype, lines: &mut Vec<String>) -> f64 {
     }
     let most = FlopsPerSecond(boosted);
     lines.push(format!(
-        "at the highest clock: {units} units x {each} a clock x {clock} = {most}; for short work only"
+        "at the highest clock: {units} units x {each} a clock x {clock} = {most}; for short work \
+         only"
     ));
     boosted / peak.0
 }

@@ -98,6 +98,7 @@ pub fn total(
         let mut verdict = judge(claim, part, model, layout, (per, rate))?;
         if verdict.answer != Answer::Impossible {
             verdict.answer = Answer::CannotTell;
+            (verdict.of_light, verdict.of_serial) = (None, None);
             verdict.why = "input and output tokens together need the lengths of prompts and \
                            answers"
                 .into();

@@ -157,7 +157,8 @@ fn openings<'a>(case: &Case<'a>, is_open: bool) -> Vec<Opening<'a>> {
         for (counted, words) in [
             (
                 Counted::Total,
-                "as input + output tokens, which InferenceX and vLLM print as total token throughput",
+                "as input + output tokens, which InferenceX and vLLM print as total token \
+                 throughput",
             ),
             (Counted::Input, "as input tokens"),
         ] {

@@ -19,13 +19,14 @@ pub fn dtype(word: &str) -> Option<Dtype> {
 }
 
 /// Words that stand beside figures and change nothing.
-pub const WEIGHTLESS: &str = "a an the of at is are was with in for its our it that up as by has have had \
-    delivers deliver delivering provides provide offers offer gives give does do can could reaches \
-    reach hits hit gets get got we i runs run running rated theoretical peak max maximum highest \
-    performance throughput bandwidth bw rate speed compute computing arithmetic math flops \
-    capability datasheet spec specs specification speedoflight product page figure result per \
-    average mean median generating serving server inference offline output-only value second ai \
-    precision format type dtype operations gpu's engine system's unified local device's onboard on-board";
+pub const WEIGHTLESS: &str = "\
+    a an the of at is are was with in for its our it that up as by has have had delivers \
+    deliver delivering provides provide offers offer gives give does do can could reaches \
+    reach hits hit gets get got we i runs run running rated theoretical peak max maximum \
+    highest performance throughput bandwidth bw rate speed compute computing arithmetic math \
+    flops capability datasheet spec specs specification product page figure result per \
+    average mean median generating serving server inference offline second ai precision \
+    format type dtype operations gpu's engine system's unified local device's onboard";
 
 /// Words of figures that were measured.
 pub const MEASURED: [&str; 25] = [

@@ -33,6 +33,7 @@ mod fuzz;
 mod generations;
 mod headings;
 mod histories;
+mod hosts;
 mod kernels;
 mod limits;
 mod load;

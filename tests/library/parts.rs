@@ -40,8 +40,8 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::load(None).expect("the data"));
 
-/// Parts that no driver names yet.
-const UNNAMED: [&str; 4] = ["mi430x", "mi440x", "rubin", "rubin-cpx"];
+/// Parts that no driver names yet, or not apart from another.
+const UNNAMED: [&str; 5] = ["gb200-nvl4", "mi430x", "mi440x", "rubin", "rubin-cpx"];
 
 /// Parts before bfloat16, or whose operations per clock are known of binary16 alone.
 const BINARY16: [&str; 6] =

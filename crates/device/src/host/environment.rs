@@ -2,10 +2,11 @@
 
 use super::{
     cgroup,
+    cpuinfo::CpuInfo,
     cpus::{self, CPUS},
     gemm::library,
     memory::{meminfo, memory_free},
-    properties::{model_name, read},
+    properties::read,
 };
 use fizeau_domain::units::Bytes;
 use fizeau_record::Environment;
@@ -22,7 +23,7 @@ pub fn environment() -> Environment {
     let mut environment = Environment {
         host: fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().into()),
         os: format!("{} {}", std::env::consts::OS, release.trim()).trim().to_owned(),
-        cpu: model_name().unwrap_or_default(),
+        cpu: CpuInfo::read().name.unwrap_or_default(),
         cpus: cpus.len() as u32,
         pinned: cpus::can_pin(),
         huge_pages: huge.ok().and_then(|text| chosen(&text)).unwrap_or_else(|| "none".into()),

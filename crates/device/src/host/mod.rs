@@ -4,6 +4,7 @@ pub(super) mod affinity;
 mod attention;
 pub mod cgroup;
 mod compute;
+pub mod cpuinfo;
 pub mod cpus;
 mod dmi;
 mod environment;

@@ -3,6 +3,7 @@
 
 use super::{
     cgroup,
+    cpuinfo::{CpuInfo, platform},
     cpus::{CPUS, allowed_cpus, cores, cpu_list, number},
     dmi,
     memory::meminfo,
@@ -24,7 +25,7 @@ pub fn read() -> Properties {
     let modules = dmi::modules();
     let mut properties = Properties {
         backend: "host".into(),
-        name: model_name().unwrap_or_else(|| format!("{} CPU", std::env::consts::ARCH)),
+        name: format!("{} CPU", std::env::consts::ARCH),
         vendor: std::env::consts::ARCH.into(),
         units: units(cpus.len(), cgroup::groups().cpu_quota()),
         clock: stated_clock(&cpus),
@@ -35,6 +36,7 @@ pub fn read() -> Properties {
         caches: caches(&cpus),
         ..Properties::default()
     };
+    CpuInfo::read().describe(platform(Path::new("/")).as_deref(), &mut properties);
     identify(&mut properties);
     if properties.virtualised.is_none() && Path::new("/.dockerenv").exists() {
         properties.virtualised = Some("container".into());
@@ -118,15 +120,9 @@ fn sockets(cpus: &[usize]) -> u32 {
     cpus.iter().filter_map(of).collect::<BTreeSet<_>>().len().max(1) as u32
 }
 
-/// Without CPUID the architecture's name and the model's are all there is.
+/// Without CPUID the kernel's text is all there is.
 #[cfg(not(target_arch = "x86_64"))]
 fn identify(_properties: &mut Properties) {}
-
-pub(super) fn model_name() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
 
 /// The highest clock that the driver of the frequencies states; not there in most virtual machines.
 fn stated_clock(cpus: &[usize]) -> Option<Megahertz> {

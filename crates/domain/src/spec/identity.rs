@@ -1,6 +1,6 @@
 //! Which part of the catalogue a device is.
 
-use super::{CpuId, Part, Properties, part::Identity};
+use super::{ARM, CpuId, Part, Properties, part::Identity};
 
 /// The compiler's target of a device's own architecture, where it tells one: `sm_90` (not
 /// `sm_90a`, which adds instructions), `gfx942`.
@@ -16,6 +16,17 @@ fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
+/// Whether the CPU's name is that of an emulator's model and not of a product: QEMU has "AMD
+/// EPYC-Rome Processor" and "Intel Xeon Processor (Skylake, IBRS)" (`target/i386/cpu.c`). Guests
+/// that can move between hosts are told of the oldest: the memory may be that of any newer CPU.
+fn is_emulated(properties: &Properties) -> bool {
+    match properties.vendor.as_str() {
+        "AMD" => ["EPYC-", "EPYC Processor"].iter().any(|model| properties.name.contains(model)),
+        "Intel" => !properties.name.contains("(R)"),
+        _ => false,
+    }
+}
+
 /// What a device was found to be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Match<'p> {
@@ -27,7 +38,7 @@ pub enum Match<'p> {
     None,
 }
 
-/// The part a device is: by CPU family and model, else by name and PCI id together, else by
+/// The part a device is: by CPU family and model (implementer and part on Arm), else by name and PCI id together, else by
 /// either, and never one of another architecture than the device's own; of several the one with as
 /// many units, then with as much memory (within a tenth).
 pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
@@ -36,6 +47,7 @@ pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
         parts.iter().filter(fits).collect()
     };
     let mut found = match properties.cpu {
+        Some(_) if is_emulated(properties) => return Match::None,
         Some(cpu) => all(&|part| part.has_cpu(properties, cpu)),
         None => {
             let pci_id = properties.pci_id.as_deref().unwrap_or("");
@@ -69,12 +81,16 @@ pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
 impl Part {
     fn has_cpu(&self, properties: &Properties, cpu: CpuId) -> bool {
         match &self.identity {
-            Identity::Host { family, models, names, .. } => {
-                let within = |&[low, high]: &[u32; 2]| (low..=high).contains(&cpu.model);
+            Identity::Host { family, models, steppings, names, .. } => {
+                let within = |ranges: &[[u32; 2]], number: u32| {
+                    ranges.iter().any(|&[low, high]| (low..=high).contains(&number))
+                };
                 let named = names.is_empty() || names.iter().any(|n| properties.name.contains(n));
-                self.vendor == properties.vendor
+                // On Arm the implementer of the core stands in the place of the vendor.
+                (self.vendor == properties.vendor || properties.vendor == ARM)
                     && *family == Some(cpu.family)
-                    && models.iter().any(within)
+                    && within(models, cpu.model)
+                    && (steppings.is_empty() || within(steppings, cpu.stepping))
                     && named
             }
             Identity::Gpu { .. } => false,

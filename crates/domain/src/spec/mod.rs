@@ -26,6 +26,9 @@ use std::collections::BTreeMap;
 /// from one: reports say this word instead.
 pub const STUB: &str = "stub";
 
+/// The [`Properties::vendor`] of an Arm host: its implementer is a number of [`CpuId`].
+pub const ARM: &str = "aarch64";
+
 /// What a device says about itself: everything needed to match it to a part and to compute its
 /// peaks without one. Kept in the record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,7 +60,7 @@ pub struct Properties {
     pub flops_per_clock: BTreeMap<Dtype, f64>,
     /// Exponentials that a unit's special function units complete each clock, where it has some.
     pub exps_per_clock: Option<f64>,
-    /// CPU family and model, as CPUID counts them; none on a GPU.
+    /// CPU family and model, as CPUID counts them; implementer and part on Arm; none on a GPU.
     pub cpu: Option<CpuId>,
     /// PCI vendor and device, `10de:2335`; none on the host.
     pub pci_id: Option<String>,
@@ -146,11 +149,11 @@ pub struct CacheLevel {
 /// A CPU's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuId {
-    /// Display family: base plus extended.
+    /// Display family: base plus extended. On Arm the implementer of `MIDR_EL1`.
     pub family: u32,
-    /// Display model.
+    /// Display model. On Arm the part number.
     pub model: u32,
-    /// Stepping.
+    /// Stepping. On Arm variant x 16 + revision.
     pub stepping: u32,
 }
 

@@ -95,10 +95,12 @@ pub(super) enum Identity {
     /// Names as drivers report them, and PCI ids; shared with other parts where ambiguous. The
     /// compiler's target of its architecture, `sm_90` or `gfx942`, where the file states it.
     Gpu { names: Vec<String>, pci_ids: Vec<String>, target: Option<String> },
-    /// CPUID family and ranges of models.
+    /// CPUID family, ranges of models and of steppings; on Arm implementer and part numbers.
     Host {
         family: Option<u32>,
         models: Vec<[u32; 2]>,
+        /// None where any stepping is meant.
+        steppings: Vec<[u32; 2]>,
         /// Parts of a CPU's name; none where its number is enough.
         names: Vec<String>,
         ambiguous_by: Option<String>,
@@ -269,6 +271,8 @@ pub struct HostFile {
     pub cpuid_family: Option<u32>,
     #[serde(default)]
     pub cpuid_models: Vec<[u32; 2]>,
+    #[serde(default)]
+    pub cpuid_steppings: Vec<[u32; 2]>,
     #[serde(default)]
     pub name_contains: Vec<String>,
     pub ambiguous_by: Option<String>,
@@ -504,6 +508,7 @@ impl Part {
             identity: Identity::Host {
                 family: file.cpuid_family,
                 models: file.cpuid_models.clone(),
+                steppings: file.cpuid_steppings.clone(),
                 names: file.name_contains.clone(),
                 ambiguous_by: file.ambiguous_by.clone(),
             },

@@ -48,7 +48,7 @@ pub struct Properties {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0))]
     pub exps_per_clock: Option<f64>,
-    /// CPU family and model, as CPUID counts them; none on a GPU.
+    /// CPU family and model, as CPUID counts them; implementer and part on Arm; none on a GPU.
     pub cpu: Option<CpuId>,
     /// PCI vendor and device, `10de:2335`; none on the host.
     pub pci_id: Option<String>,
@@ -90,11 +90,11 @@ mirror!(CacheLevel of spec::CacheLevel { level, size, shared_by, line });
 /// A CPU's number.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuId {
-    /// Display family: base plus extended.
+    /// Display family: base plus extended. On Arm the implementer of `MIDR_EL1`.
     pub family: u32,
-    /// Display model.
+    /// Display model. On Arm the part number.
     pub model: u32,
-    /// Stepping.
+    /// Stepping. On Arm variant x 16 + revision.
     pub stepping: u32,
 }
 

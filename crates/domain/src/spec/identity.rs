@@ -38,9 +38,9 @@ pub enum Match<'p> {
     None,
 }
 
-/// The part a device is: by CPU family and model (implementer and part on Arm), else by name and PCI id together, else by
-/// either, and never one of another architecture than the device's own; of several the one with as
-/// many units, then with as much memory (within a tenth).
+/// The part a device is: by CPU family and model (implementer and part on Arm), else by name and
+/// PCI id together, else by either, and never one of another architecture than the device's own; of
+/// several the one with as many units, then with as much memory (within a tenth).
 pub fn identify<'p>(parts: &'p [Part], properties: &Properties) -> Match<'p> {
     let all = |keep: &dyn Fn(&Part) -> bool| -> Vec<&'p Part> {
         let fits = |part: &&Part| keep(part) && !part.is_of_another_architecture(properties);

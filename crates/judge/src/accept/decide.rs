@@ -19,9 +19,9 @@
 //!   passed in the same metric, it is measured in turn with the one that failed (A B, B A, ..), and
 //!   the differences of these pairs have to be above the least effect too: what both see alike is
 //!   no fault of one.
-//! - A series that no number of repeats could decide, because its bar itself is too uncertain for
-//!   where the series stands, is left **inconclusive** at once: what helps is a reference learnt
-//!   from more runs.
+//! - A series that no number of repeats could decide is left **inconclusive** at once: its bar
+//!   itself is too uncertain for where the series stands (a reference learnt from more runs helps),
+//!   or no bar may pass it and it stands too far above those that may fail it.
 //! - The **gate**: where the noise of one repeat is above a third of the least effect, a reference
 //!   may fail nobody. A floor still can, since it is for what is grossly slow.
 //!
@@ -120,7 +120,7 @@ pub struct Series {
 pub enum Reason {
     /// Above every bar, or below one of them, as sure as was asked for.
     Decided,
-    /// No bar may pass it.
+    /// No bar may pass it, and it is below none that may fail it.
     NoBar,
     /// Its repeats scatter by more than a third of the least effect.
     TooNoisy,
@@ -153,10 +153,11 @@ pub struct Decision {
     pub repeats: usize,
 }
 
-/// Whether repeats without end could put a series above or below a bar: its place may still move by
-/// [`REACH`] standard errors, and its own error then goes to nothing, while the bar's stays.
-fn is_in_reach(centre: f64, own: Variance, bar: &Bar) -> bool {
-    let farthest = (centre - bar.log).abs() + REACH * own.value.sqrt();
+/// Whether repeats without end could put a series above (`side` 1) or below (-1) a bar: its place
+/// may still move by [`REACH`] standard errors, and its own error then goes to nothing, while the
+/// bar's stays.
+fn is_in_reach(side: f64, centre: f64, own: Variance, bar: &Bar) -> bool {
+    let farthest = side * (centre - bar.log) + REACH * own.value.sqrt();
     let needed = student::exceeded_with(FALSE_PASS, bar.error.freedom.max(1.0));
     farthest >= needed * bar.error.value.sqrt()
 }
@@ -172,8 +173,8 @@ struct Judged {
     noise: Variance,
     standings: Vec<Standing>,
     is_gated: bool,
-    /// Whether more repeats may decide it.
-    is_in_reach: bool,
+    /// Whether more repeats may make it pass or fail.
+    may_be_decided: bool,
 }
 
 impl Judged {
@@ -185,12 +186,26 @@ impl Judged {
         let standings: Vec<Standing> =
             series.bars.iter().chain(peers.as_ref()).map(stand).collect();
         let is_gated = is_too_noisy(noise, series.least_effect);
+        let mut judged =
+            Judged { centre, error, noise, standings, is_gated, may_be_decided: false };
         // It passes by all that may pass it, and fails by one that may fail it.
-        let may_fail = |bar: &Bar| bar.may_fail && (bar.against == Against::Floor || !is_gated);
-        let reaches = |one: &&Standing| is_in_reach(centre, error, &one.bar);
-        let is_in_reach = standings.iter().filter(|one| one.bar.may_pass).all(|one| reaches(&one))
-            || standings.iter().filter(reaches).any(|one| may_fail(&one.bar));
-        Judged { centre, error, noise, standings, is_gated, is_in_reach }
+        let reaches = |side: f64, one: &Standing| is_in_reach(side, centre, error, &one.bar);
+        let may_pass = judged.has_bar() && judged.passing().all(|one| reaches(1.0, one));
+        let may_fail = judged.failing().any(|one| reaches(-1.0, one));
+        // The noise is an estimate: more repeats may find it below the gate.
+        let may_pass_the_gate = is_gated && judged.has_bar();
+        judged.may_be_decided = may_pass || may_fail || may_pass_the_gate;
+        judged
+    }
+
+    /// Bars that may pass it.
+    fn passing(&self) -> impl Iterator<Item = &Standing> {
+        self.standings.iter().filter(|one| one.bar.may_pass)
+    }
+
+    /// Whether any bar may pass it.
+    fn has_bar(&self) -> bool {
+        self.passing().next().is_some()
     }
 
     /// Bars that may fail it.
@@ -212,21 +227,20 @@ impl Judged {
         let lowest = |all: &mut dyn Iterator<Item = &Standing>| {
             all.copied().min_by(|a, b| a.t.total_cmp(&b.t))
         };
-        let mut passing = self.standings.iter().filter(|one| one.bar.may_pass).peekable();
-        let has_bar = passing.peek().is_some();
-        let passes = has_bar && passing.all(|one| one.passes(pass_error));
-        let least = lowest(&mut self.standings.iter().filter(|one| one.bar.may_pass))
-            .or_else(|| lowest(&mut self.standings.iter()));
+        let has_bar = self.has_bar();
+        let passes = has_bar && self.passing().all(|one| one.passes(pass_error));
+        let least = lowest(&mut self.passing()).or_else(|| lowest(&mut self.standings.iter()));
+        let is_below = self.failing().any(|one| one.t < 0.0);
         let (verdict, reason, standing) = if fails {
             let below = |a: &&Standing, b: &&Standing| a.below().total_cmp(&b.below());
             (Verdict::Fail, Reason::Decided, self.failing().min_by(below).copied())
         } else if passes {
             (Verdict::Pass, Reason::Decided, least)
-        } else if !has_bar {
+        } else if !has_bar && !is_below {
             (Verdict::Inconclusive, Reason::NoBar, least)
-        } else if self.is_gated {
+        } else if has_bar && self.is_gated {
             (Verdict::Inconclusive, Reason::TooNoisy, least)
-        } else if !self.is_in_reach {
+        } else if !self.may_be_decided {
             (Verdict::Inconclusive, Reason::BarUnsure, least)
         } else {
             (Verdict::Inconclusive, Reason::TooClose, least)
@@ -443,11 +457,8 @@ impl Sequence {
                     State::Suspect { first: decision, fresh: Vec::new(), beside: Vec::new() }
                 }
                 Verdict::Pass => State::Done(decision),
-                // More repeats help neither without a sure bar, nor after the last look.
-                _ if is_last => State::Done(decision),
-                _ if matches!(decision.reason, Reason::NoBar | Reason::BarUnsure) => {
-                    State::Done(decision)
-                }
+                // More repeats help neither where no decision is in reach, nor after the last look.
+                _ if is_last || !one.may_be_decided => State::Done(decision),
                 _ => State::Open,
             };
         }

@@ -236,3 +236,42 @@ fn noise_of_repeats_leaves_a_series_open_that_more_of_them_may_decide() {
     let sequence = decided(&[sure], &[-EFFECT + 0.012], 0.015, 5);
     assert_eq!(sequence.decision(0).map(|one| one.repeats), Some(LOOKS[2]));
 }
+
+/// A floor that fails what is grossly slow and passes nothing.
+fn weak_floor() -> Bar {
+    Bar { against: Against::Floor, log: 0.0, may_pass: false, ..reference() }
+}
+
+#[test]
+fn half_of_a_weak_floor_fails_on_one_device_as_on_many() {
+    for devices in [1, 2, 8] {
+        for noise in [0.01, 0.04, 0.08] {
+            let trials = 100;
+            let fails = |seed: &u128| {
+                let rates = vec![0.5f64.ln(); devices];
+                let sequence = decided(&[weak_floor()], &rates, noise, *seed);
+                verdicts(&sequence).iter().all(|one| one.0 == Verdict::Fail)
+            };
+            let failed = (0..trials).filter(fails).count();
+            assert!(failed > 90, "{devices} devices, noise {noise}: {failed} of {trials}");
+        }
+    }
+}
+
+#[test]
+fn below_a_weak_floor_is_measured_on_until_it_fails_or_repeats_end() {
+    // The first repeat is of a quiet moment, and the others do not agree well enough for the first
+    // look.
+    let mut sequence = Sequence::new(vec![series(0, vec![weak_floor()])]);
+    for value in [0.68, -0.45, -0.62, -0.53, -0.55] {
+        sequence.take(0, value);
+    }
+    sequence.judge();
+    assert_eq!(sequence.wanted(), [(0, LOOKS[1] - LOOKS[0])]);
+    sequence.end();
+    assert_eq!(verdicts(&sequence), [(Verdict::Inconclusive, Reason::TooClose)]);
+    // Far above the floor no number of repeats would change anything.
+    let healthy = decided(&[weak_floor()], &[0.25], 0.01, 29);
+    assert_eq!(verdicts(&healthy), [(Verdict::Inconclusive, Reason::NoBar)]);
+    assert_eq!(healthy.decision(0).map(|one| one.repeats), Some(LOOKS[0]));
+}

@@ -250,7 +250,7 @@ impl Node<'_> {
                 format!("repeats scatter by {noise:.1} %: too much to see {effect:.1} %")
             }
             Reason::TooClose => {
-                format!("too near to tell after {}", counted(decision.repeats, "repeat"))
+                format!("not sure enough after {}", counted(decision.repeats, "repeat"))
             }
             Reason::BarUnsure => {
                 "its floor itself is too uncertain to decide: learn the profile from more runs"

@@ -10,10 +10,12 @@
 //!    that and are left alone. Nothing of these measurements is used again, or chance would count
 //!    twice.
 //! 2. **Looks.** Candidates are measured in fresh pairs, their order shuffled anew each round.
-//!    After 5, 9 and 15 pairs a paired t-test asks whether the case changed by more than the least
-//!    effect: the hypothesis is that it did not. Holm's procedure over all candidates, with a share
-//!    of the error rate for each look, bounds the probability of even one wrong finding. A
-//!    candidate whose interval lies below the least effect is dropped.
+//!    After 5, 9 and 15 pairs a paired t-test asks whether the case became slower by more than the
+//!    least effect, and another whether it became faster: the hypothesis is that it did not. Both
+//!    are asked of each candidate, whichever way its screening went. Holm's procedure over all
+//!    candidates, with a share of the error rate for each look, bounds the probability of even one
+//!    wrong finding in each direction. A candidate is cleared only where its whole interval lies
+//!    within the least effect on both sides; else it is unclear.
 //!
 //! This module decides; the caller measures ([`Pairs`]). docs/appendix/error-rates.md has what the
 //! rules cost, simulated.
@@ -42,10 +44,8 @@ const ATTEMPTS: u32 = 3;
 /// Fewer pairs than these are not tested: most of them were disturbed.
 const PAIRS_MIN: usize = 4;
 
-/// A candidate is dropped where its change is below the least effect with this confidence.
-const DROPPED_TAIL: f64 = 0.05;
-
-/// Tail probability on each side of a 95 % interval.
+/// Tail probability on each side of a 95 % interval, which is what is printed. A case that changed
+/// by more than the least effect is cleared with this probability at most, over all looks.
 const TAIL: f64 = 0.025;
 
 /// One of the two settings.
@@ -114,7 +114,7 @@ pub enum Fate {
     Unclear,
     /// Faster by more than the least effect.
     Faster,
-    /// A candidate whose fresh pairs show less than the least effect.
+    /// A candidate whose interval from fresh pairs lies within the least effect on both sides.
     Cleared,
     /// Screening showed no more than the least effect.
     NoCandidate,
@@ -212,7 +212,7 @@ pub fn run<P: Pairs>(ids: &[String], settings: Settings, pairs: &mut P) -> Resul
             round += 1;
             course.round(round, pairs)?;
         }
-        course.look(settings.error_rate * share);
+        course.look(share);
     }
     Ok(course.end(ids))
 }
@@ -222,8 +222,8 @@ pub fn run<P: Pairs>(ids: &[String], settings: Settings, pairs: &mut P) -> Resul
 struct State {
     /// Logarithms of B / A in the screening.
     screened: Vec<f64>,
-    /// The direction in which it is a candidate: 1 slower, -1 faster.
-    direction: Option<f64>,
+    /// Whether the screening left it to fresh pairs.
+    is_candidate: bool,
     /// Logarithms of B / A of its fresh pairs.
     logs: Vec<f64>,
     fate: Option<Fate>,
@@ -232,7 +232,7 @@ struct State {
 
 impl State {
     fn is_active(&self) -> bool {
-        self.direction.is_some() && self.fate.is_none()
+        self.is_candidate && self.fate.is_none()
     }
 
     /// Takes the two sides of a pair, whichever was first; what it comes to as a logarithm. `None`
@@ -301,12 +301,12 @@ impl Course {
         for case in self.cases.iter_mut().filter(|case| case.fate.is_none()) {
             if case.screened.is_empty() {
                 // Disturbed each time: its pairs may have better luck.
-                case.direction = Some(1.0);
+                case.is_candidate = true;
                 continue;
             }
             let mean = case.screened.iter().sum::<f64>() / case.screened.len() as f64;
             if mean.abs() > limit {
-                case.direction = Some(mean.signum());
+                case.is_candidate = true;
             } else {
                 case.fate = Some(Fate::NoCandidate);
             }
@@ -340,17 +340,14 @@ impl Course {
         Ok(())
     }
 
-    /// Decides what can be decided with this share of the error rate in each direction.
-    fn look(&mut self, rate: f64) {
+    /// Decides what can be decided with this share of the error rates.
+    fn look(&mut self, share: f64) {
         let limit = self.limit();
-        for direction in [1.0, -1.0] {
-            // What was found before is found; what was dropped still counts as a test.
+        for (direction, fate) in [(1.0, Fate::Slower), (-1.0, Fate::Faster)] {
+            // What was found before is found; what was cleared still counts as a test.
+            let is_found = |case: &State| matches!(case.fate, Some(Fate::Slower | Fate::Faster));
             let tested: Vec<usize> = (0..self.cases.len())
-                .filter(|&at| {
-                    let case = &self.cases[at];
-                    let is_found = matches!(case.fate, Some(Fate::Slower | Fate::Faster));
-                    case.direction == Some(direction) && !is_found
-                })
+                .filter(|&at| self.cases[at].is_candidate && !is_found(&self.cases[at]))
                 .collect();
             let p_value = |&at: &usize| match self.cases[at].test() {
                 Some((mean, error, freedom)) if self.cases[at].is_active() => {
@@ -359,19 +356,15 @@ impl Course {
                 _ => 1.0,
             };
             let p_values: Vec<f64> = tested.iter().map(p_value).collect();
-            let found = student::family_wise(&p_values, rate);
-            for (&at, found) in tested.iter().zip(found) {
-                let case = &mut self.cases[at];
-                if found {
-                    let fate = if direction > 0.0 { Fate::Slower } else { Fate::Faster };
-                    (case.fate, case.note) = (Some(fate), None);
-                } else if let (true, Some((mean, error, freedom))) = (case.is_active(), case.test())
-                {
-                    let reach = error * student::exceeded_with(DROPPED_TAIL, freedom);
-                    if direction * mean + reach < limit {
-                        (case.fate, case.note) = (Some(Fate::Cleared), None);
-                    }
-                }
+            let found = student::family_wise(&p_values, self.settings.error_rate * share);
+            for (&at, _) in tested.iter().zip(found).filter(|(_, found)| *found) {
+                (self.cases[at].fate, self.cases[at].note) = (Some(fate), None);
+            }
+        }
+        for case in self.cases.iter_mut().filter(|case| case.is_active()) {
+            let Some((mean, error, freedom)) = case.test() else { continue };
+            if mean.abs() + error * student::exceeded_with(TAIL * share, freedom) < limit {
+                (case.fate, case.note) = (Some(Fate::Cleared), None);
             }
         }
     }

@@ -53,8 +53,10 @@ fn method(trial: &Trial) -> String {
         "B / A is the ratio of times in fresh pairs: above one is slower. A case counts as slower \
          when its pairs refute that it is slower by no more than {:.1} %. The probability that any \
          case is called slower wrongly is {:.1} % or less over all cases and looks together. \
-         \"cleared\": fresh pairs showed less than the least effect; \"no candidate\": the \
-         screening did. Order of measurements: seed {}.",
+         \"cleared\": the whole interval from fresh pairs lies within the least effect; \
+         \"unclear\": fresh pairs decide neither; \"no candidate\": the two pairs of the screening \
+         showed no more than the least effect, and nothing was measured after them. Order of \
+         measurements: seed {}.",
         settings.least_effect * 100.0,
         settings.error_rate * 100.0,
         settings.seed

@@ -6,8 +6,15 @@ use globset::{Glob, GlobSet};
 /// Which cases a run is about. Several are joined by "or"; one that starts with `!` excludes.
 #[derive(Clone, Debug)]
 pub struct Selector {
-    wanted: Vec<(String, GlobSet)>,
-    unwanted: Vec<GlobSet>,
+    wanted: Vec<Part>,
+    unwanted: Vec<Part>,
+}
+
+/// One word of a selector, without its `!`.
+#[derive(Clone, Debug)]
+struct Part {
+    text: String,
+    matcher: GlobSet,
 }
 
 /// Longest selector, in bytes: some times as long as any id.
@@ -33,6 +40,16 @@ pub enum SelectorError {
         /// How many there are.
         count: usize,
     },
+    /// It excludes nothing.
+    #[error("{selector:?} excludes none of the {count} cases that are selected without it{near}")]
+    NothingExcluded {
+        /// As it was given.
+        selector: String,
+        /// How many there are.
+        count: usize,
+        /// What it may have meant, as the end of a sentence.
+        near: String,
+    },
     /// It selects nothing.
     #[error(
         "{selector:?} selects none of {count} cases{near}; `fizeau list` shows the ids of a suite, \
@@ -50,7 +67,8 @@ pub enum SelectorError {
 
 impl Selector {
     /// From the words of a command line; none select everything. `*` also crosses `/`, and a
-    /// selector that names the first segments of ids selects all below them.
+    /// selector that matches the first segments of ids selects all below them. What stands behind a
+    /// `!` excludes what it would select.
     pub fn parse(words: &[String]) -> Result<Selector, SelectorError> {
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for word in words {
@@ -69,28 +87,34 @@ impl Selector {
             let matcher = Glob::new(text).and_then(|glob| GlobSet::builder().add(glob).build());
             let why = |error: globset::Error| shorten(&error.kind().to_string(), LENGTH_SHOWN);
             let matcher = matcher.map_err(|error| malformed(why(error)))?;
-            if excludes {
-                unwanted.push(matcher);
-            } else {
-                wanted.push((text.trim_end_matches('/').to_owned(), matcher));
-            }
+            let part = Part { text: text.trim_end_matches('/').to_owned(), matcher };
+            if excludes { unwanted.push(part) } else { wanted.push(part) }
         }
         Ok(Selector { wanted, unwanted })
     }
 
     /// Whether it selects a case by its id.
     pub fn selects(&self, id: &str) -> bool {
-        let wanted = self.wanted.is_empty() || self.wanted.iter().any(|one| matches(one, id));
-        wanted && !self.unwanted.iter().any(|matcher| matcher.is_match(id))
+        self.wants(id) && !self.unwanted.iter().any(|one| one.matches(id))
     }
 
-    /// Refuses where one of the selectors selects nothing: a typing error would else go unseen.
+    /// Whether it selects a case before anything is excluded.
+    fn wants(&self, id: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|one| one.matches(id))
+    }
+
+    /// Refuses where one of the selectors selects or excludes nothing: a typing error would else go
+    /// unseen.
     pub fn all_select(&self, ids: &[String]) -> Result<(), SelectorError> {
-        for one in &self.wanted {
-            if !ids.iter().any(|id| matches(one, id)) {
-                let (selector, count) = (one.0.clone(), ids.len());
-                return Err(SelectorError::Nothing { near: near(&selector, ids), selector, count });
-            }
+        for Part { text, .. } in self.wanted.iter().filter(|one| !one.matches_any(ids)) {
+            let (selector, count) = (text.clone(), ids.len());
+            return Err(SelectorError::Nothing { near: near(text, ids), selector, count });
+        }
+        let wanted: Vec<String> = ids.iter().filter(|id| self.wants(id)).cloned().collect();
+        for Part { text, .. } in self.unwanted.iter().filter(|one| !one.matches_any(&wanted)) {
+            let (selector, count) = (format!("!{text}"), wanted.len());
+            let near = near(text, &wanted);
+            return Err(SelectorError::NothingExcluded { near, selector, count });
         }
         if !ids.is_empty() && !ids.iter().any(|id| self.selects(id)) {
             return Err(SelectorError::AllExcluded { count: ids.len() });
@@ -99,9 +123,17 @@ impl Selector {
     }
 }
 
-fn matches((text, matcher): &(String, GlobSet), id: &str) -> bool {
-    let below = id.strip_prefix(text.as_str()).is_some_and(|rest| rest.starts_with('/'));
-    below || matcher.is_match(id)
+impl Part {
+    /// Whether it matches an id, or whole segments at its beginning.
+    fn matches(&self, id: &str) -> bool {
+        let below = id.strip_prefix(self.text.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let mut beginnings = id.match_indices('/').map(|(at, _)| &id[..at]);
+        below || self.matcher.is_match(id) || beginnings.any(|one| self.matcher.is_match(one))
+    }
+
+    fn matches_any(&self, ids: &[String]) -> bool {
+        ids.iter().any(|id| self.matches(id))
+    }
 }
 
 /// What a selector may have meant: a word within ids, else the ids that share most of their
@@ -138,11 +170,22 @@ mod tests {
     #[test]
     fn globs_cross_segments_and_prefixes_select_what_is_below() {
         let id = "gemm/bf16/512x512x512/avx512";
-        for word in ["gemm/bf16/*", "gemm", "gemm/", "gemm/bf16", "*avx512", "{gemm,stream}/*", id]
-        {
+        for word in [
+            "gemm/bf16/*",
+            "gemm",
+            "gemm/",
+            "gemm/bf16",
+            "*avx512",
+            "{gemm,stream}/*",
+            "{gemm,stream}",
+            "gemm/{bf16,f32}",
+            "gemm/*/512x512x512",
+            id,
+        ] {
             assert!(selector(&[word]).selects(id), "{word}");
+            assert!(!selector(&[&format!("!{word}")]).selects(id), "!{word}");
         }
-        for word in ["gemm/b", "bf16", "stream/*", "!gemm/*"] {
+        for word in ["gemm/b", "bf16", "stream/*", "!gemm/*", "!gemm", "{gem,strea}"] {
             assert!(!selector(&[word]).selects(id), "{word}");
         }
         assert!(selector(&[]).selects(id));
@@ -158,6 +201,12 @@ mod tests {
         let error = selector(&["gemm/f16"]).all_select(&ids).expect_err("selects nothing");
         assert!(error.to_string().contains("nearest: gemm/f32/8x8x8/plain"), "{error}");
         assert!(selector(&["!*"]).all_select(&ids).is_err());
+        let error = selector(&["!f32"]).all_select(&ids).expect_err("excludes nothing");
+        assert!(error.to_string().contains("\"!f32\" excludes none of the 2"), "{error}");
+        assert!(error.to_string().contains("('*f32*' selects 1)"), "{error}");
+        let error = selector(&["gemm", "!stream"]).all_select(&ids).expect_err("excludes nothing");
+        assert!(error.to_string().contains("\"!stream\" excludes none of the 1"), "{error}");
+        assert_eq!(selector(&["!gemm"]).all_select(&ids), Ok(()));
         assert!(Selector::parse(&["[".to_owned()]).is_err());
         // More than an expression can hold, which globset alone answers with a panic.
         for large in

@@ -174,6 +174,7 @@ fn outcome(
         check: Check { error: 1e-7, tolerance: 1e-5, compared: 4096, wrong: 0 },
         available: None,
         stopped_by_quota: None,
+        waited: None,
         telemetry: Some(Telemetry {
             readings: 9,
             clock_min: Some(Megahertz(CLOCK.0 - 45.0)),

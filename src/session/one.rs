@@ -7,7 +7,7 @@ use fizeau_bench::{self as bench, Prepared, Rank, Unready, Workload, stream};
 use fizeau_device::{
     Device, DeviceError,
     clock::{self, Moment},
-    host,
+    host::{self, RunDelay},
 };
 use fizeau_domain::{
     case::{Case, Point},
@@ -141,16 +141,16 @@ fn measure_workload(
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let units = case.point.units().unwrap_or(device.properties().units);
-    let quota = QuotaWatch::begin(case, device.properties());
+    let watch = Watch::begin(case, device.properties());
     let state = State { cache, regime: asked, before: Seconds(0.0) };
     let (mut taken, mut available) = sample(rank, workload, units, state, settings)?;
-    let mut stopped_by_quota = quota.share();
+    let mut lost = watch.lost();
     if available.is_some_and(|share| share < AVAILABLE_MIN) {
-        let quota = QuotaWatch::begin(case, device.properties());
+        let watch = Watch::begin(case, device.properties());
         let again = sample(rank, workload, units, state, settings)?;
         if again.1 > available {
             (taken, available) = again;
-            stopped_by_quota = quota.share();
+            lost = watch.lost();
         }
     }
     let rank_times = times_of_ranks(device, &taken.samples)?;
@@ -194,7 +194,8 @@ fn measure_workload(
         rank_times,
         check,
         available,
-        stopped_by_quota,
+        stopped_by_quota: lost.by_quota,
+        waited: lost.by_waiting,
         telemetry,
         integrity,
     };
@@ -296,28 +297,47 @@ fn available(Rank { device, peers }: Rank<'_>, units: u32) -> Result<Option<f64>
     Ok(Some(1.0 - taken))
 }
 
-/// What a CPU quota takes from a case, by the kernel's own count.
-struct QuotaWatch {
+/// What a CPU quota and other processes take from a case, by the kernel's own counts.
+struct Watch {
     since: Moment,
-    /// What it had taken before, in seconds of all CPUs together; none without a quota.
+    /// What a quota had taken before, in seconds of all CPUs together; none without a quota.
     before: Option<Seconds>,
     /// Threads that work at once.
     threads: u32,
+    /// What this process's threads had run and waited before; none where a GPU works, which works on
+    /// while the thread that feeds it waits.
+    delay: Option<RunDelay>,
 }
 
-impl QuotaWatch {
-    fn begin(case: &Case, properties: &Properties) -> QuotaWatch {
+/// Shares of the time of a case that its threads lost, 0..1; none where nobody counts.
+struct Lost {
+    by_quota: Option<f64>,
+    by_waiting: Option<f64>,
+}
+
+impl Watch {
+    fn begin(case: &Case, properties: &Properties) -> Watch {
+        let is_host = properties.backend == "host";
         // A GPU works on while the one thread that feeds it is stopped.
-        let threads = match (properties.backend.as_str(), &case.point) {
-            ("host", Point::Collective(point)) => point.ranks,
-            ("host", point) => point.units().unwrap_or(properties.units),
+        let threads = match &case.point {
+            Point::Collective(point) if is_host => point.ranks,
+            point if is_host => point.units().unwrap_or(properties.units),
             _ => 1,
         };
-        QuotaWatch { since: clock::now(), before: host::groups().stopped(), threads }
+        let delay = RunDelay::now().filter(|_| is_host);
+        Watch { since: clock::now(), before: host::groups().stopped(), threads, delay }
     }
 
-    /// The share of the time since for which it kept the threads waiting.
-    fn share(&self) -> Option<f64> {
+    /// What was lost since.
+    fn lost(&self) -> Lost {
+        let waited = self.delay.zip(RunDelay::now());
+        Lost {
+            by_quota: self.by_quota(),
+            by_waiting: waited.and_then(|(before, now)| now.share_since(&before)),
+        }
+    }
+
+    fn by_quota(&self) -> Option<f64> {
         let stopped = host::groups().stopped()?.0 - self.before?.0;
         let in_all = self.since.elapsed().0 * f64::from(self.threads.max(1));
         Some((stopped / in_all).clamp(0.0, 1.0)).filter(|share| share.is_finite())

@@ -290,6 +290,7 @@ impl Row {
             check: Check::NONE,
             available: None,
             stopped_by_quota: None,
+            waited: None,
             telemetry: None,
             integrity: None,
             started: None,

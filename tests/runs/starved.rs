@@ -271,3 +271,42 @@ fn without_proc_the_memory_is_unknown_and_not_nothing() {
     let doctor = within(hide, &["doctor"]);
     assert!(doctor.out.contains("unknown: /proc/meminfo cannot be read"), "{}", doctor.out);
 }
+
+/// Processes that take the CPUs, and go away.
+struct Spinners(Vec<std::process::Child>);
+
+impl Spinners {
+    fn new(count: usize) -> Spinners {
+        let spin = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+        Spinners((0..count).map(|_| spin().expect("a shell")).collect())
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn other_processes_that_take_the_cpus_are_counted_within_each_case() {
+    let place = Place::new();
+    fs::write(place.path("little.toml"), SUITE).expect("the suite is written");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let spinners = Spinners::new(2 * cpus);
+    let args =
+        ["run", "--device", "host", "--suite", "little.toml", "--out", "out", "compute", "gemm"];
+    let said = say(&mut place.fizeau(&args));
+    drop(spinners);
+    assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.err);
+    let record = place.record("out");
+    let measured: Vec<_> = record.outcomes.iter().filter_map(|one| one.measured()).collect();
+    assert!(measured.len() >= 2, "{}", said.out);
+    for one in measured {
+        let waited = one.waited.expect("this kernel counts what threads wait");
+        assert!(waited > 0.2, "{}: {waited}", one.case);
+    }
+}

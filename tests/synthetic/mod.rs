@@ -188,6 +188,7 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         rank_times: Vec::new(),
         available: None,
         stopped_by_quota: None,
+        waited: None,
         telemetry: None,
         integrity: None,
     }

@@ -115,6 +115,10 @@ pub struct Measurement {
     /// The share of the time from the first warm-up to the last sample for which a CPU quota kept
     /// the threads that work from running; absent where no quota is set.
     pub stopped_by_quota: Option<f64>,
+    /// Of a host: the share of the time from the first warm-up to the last sample in which threads
+    /// that could have run waited for a CPU, because others were on it. None where the kernel does
+    /// not count it.
+    pub waited: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     pub telemetry: Option<Telemetry>,
     /// What bitwise comparisons found, where the case makes some (`sdc/...`).

@@ -143,6 +143,14 @@ fn with_reasons(
     (of, FactLimit { reasons, ..limit })
 }
 
+/// Threads wait for a moment now and then on an idle machine too; from this share on others took
+/// the CPU.
+const WAITED_MIN: f64 = 0.05;
+
+/// The least time is named where it is below this share of the median: what the machine can do then
+/// differs from what it did.
+const BEST_MIN: f64 = 0.8;
+
 /// What keeps a case from its limit, where the record has it: a quota, other processes, what held
 /// the clock down, a virtual machine, a busy machine, CPUs that the run was not given.
 fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
@@ -155,8 +163,14 @@ fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
     if measurement.held_by_quota() {
         let of = environment.cpu_quota.map(|quota| format!(" of {quota:.2} CPUs"));
         reasons.push(format!("CPU quota{}", of.unwrap_or_default()));
+    } else if let Some(waited) = measurement.waited.filter(|waited| *waited >= WAITED_MIN) {
+        reasons.push(format!("other processes took {:.0} % of its CPU time", waited * 100.0));
     } else if measurement.disturbed() {
         reasons.push("other processes took CPU time".to_owned());
+    }
+    let least = measurement.summary.min / measurement.summary.median;
+    if least < BEST_MIN {
+        reasons.push(format!("its best sample took {:.0} % of the median", least * 100.0));
     }
     let held = measurement.telemetry.iter().flat_map(|seen| &seen.held_by);
     let held: Vec<&str> = held.map(String::as_str).collect();

@@ -17,6 +17,7 @@ mod memory;
 pub mod pool;
 mod properties;
 mod rapl;
+mod run_delay;
 mod sdc;
 mod stream;
 mod user;
@@ -25,6 +26,7 @@ pub use cgroup::groups;
 pub use environment::{environment, quota_words};
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
 pub use memory::{for_operands, memory_free};
+pub use run_delay::RunDelay;
 
 use super::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,

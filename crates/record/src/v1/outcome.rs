@@ -143,6 +143,12 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub stopped_by_quota: Option<f64>,
+    /// Of a host: the share of the time from the first warm-up to the last sample in which threads
+    /// that could have run waited for a CPU, because others were on it. Absent where the kernel does
+    /// not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub waited: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
@@ -153,7 +159,8 @@ pub struct Measurement {
 
 mirror!(Measurement of outcome::Measurement {
     case, started, code, work, cache, regime, samples, summary, beside, contrast, clock,
-    speed_of_light, tier, rank_times, check, available, stopped_by_quota, telemetry, integrity
+    speed_of_light, tier, rank_times, check, available, stopped_by_quota, waited, telemetry,
+    integrity
 });
 
 /// What code ran: two runs with the same have run the same machine code.

@@ -22,10 +22,18 @@ fn main() {
          lack of a record of these machines.\n"
     );
     println!("## Published points beside the tiers\n");
+    println!(
+        "Shares of achieved / tier, where 1 is as fast as the tier. A tier's count is of the points \
+         of which it is known. L0 and L1 are taken with as many requests at once as fit, where the \
+         source does not state their number; a real engine may have run fewer. A star marks a \
+         point of which a condition was not stated: its note in data/claims names what was taken.\n"
+    );
     print!("{}", tightness::table(&tightness::all(&catalogue)));
     println!(
-        "\nA share of L1's time without published rates (messages of small size, on these parts) \
-         counts as in L1, so that L2 is then nearer to L1 than to the machine.\n"
+        "\nA share of L1's time without published rates counts as in L1, so that L2 is then nearer \
+         to L1 than to the machine. L2 is not stated (-) where that is most of the time, where \
+         launches and messages whose least time nobody published would count, or where nothing is \
+         published of the part.\n"
     );
     speed(&catalogue);
 }

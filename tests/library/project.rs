@@ -1,6 +1,7 @@
 //! Projections: the order of the tiers and how they move with what they depend on, over random
 //! models, layouts and parts.
 
+use crate::tokens;
 use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{AttentionKind, Mask},
@@ -9,8 +10,10 @@ use fizeau_domain::{
     units::{Bytes, BytesPerSecond, FlopsPerSecond},
 };
 use fizeau_projection::project::{
-    Apart, By, DraftCost, Hardware, Layout, Limits, Link, Phase, Routing, Scenario, Serving, Slo,
-    Speculation, Speed, Split, Work, operation, point, served,
+    Apart, By, DraftCost, Hardware, Kind, Layout, Limits, Link, Phase, Routing, Scenario, Serving,
+    Slo, Speculation, Speed, Split, Tiers, Unknown, Work,
+    measured::Measured,
+    operation, point, served,
     shapes::{Forms, Shapes},
     step, sweep,
 };
@@ -389,10 +392,33 @@ fn layouts_that_do_not_divide_are_refused() {
         assert!(why.contains(words), "{layout}: {why}");
     }
     assert_eq!(check("deepseek-v3", "2xep128"), Ok(()));
+    assert_eq!(check("deepseek-v3", "ep72"), Ok(()));
     let model = catalogue.model("qwen3-8b").expect("a model");
     let long = Scenario { input: 40_000, output: 2_000, ..scenario() };
     assert!(long.check(&model).expect_err("too long").contains("max_position_embeddings"));
     assert!(Scenario { prefix: 1000, ..scenario() }.check(&model).is_err());
+}
+
+/// 256 experts on 72 devices: 288 places, 4 on each, as on 64 devices.
+#[test]
+fn experts_that_devices_do_not_divide_are_there_twice() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("deepseek-v3").expect("a model");
+    let of = |layout: &str| {
+        let layout: Layout = layout.parse().expect("a layout");
+        let weights = sweep::fit(&model, &h200(), layout, &scenario()).weights;
+        (weights, point(&model, &h200(), layout, &scenario(), 64 * 72).expect("a point"))
+    };
+    let ((of_64, _), (of_72, point), (of_128, _)) = (of("ep64"), of("ep72"), of("ep128"));
+    assert!((of_72 / of_64 - 1.0).abs() < 1e-9 && of_128 < of_72, "{of_64} {of_72} {of_128}");
+    let experts = point.decode.rows.iter().find(|row| row.operation.name == "experts down");
+    let kind = experts.expect("a row").operation.kind;
+    assert!(
+        matches!(kind, Kind::Grouped([.., groups]) if (3.9..=4.0).contains(&groups)),
+        "{kind:?}"
+    );
+    let Tiers { light, serial, .. } = point.token;
+    assert!(0.0 < light && light <= serial);
 }
 
 #[test]
@@ -458,6 +484,157 @@ fn a_record_of_this_kind_of_machine_gives_all_tiers() {
     let mut stub = record;
     stub.header.device.vendor = "stub".into();
     assert!(Hardware::of_record("stub", &stub, None).expect_err("refused").contains("stub"));
+}
+
+/// What is asked of `fizeau project`, as options, of which none fits as it is.
+const TOO_MUCH: [&[&str]; 6] = [
+    &["llama-3.1-70b", "--on", "h200-sxm"],
+    &["llama-3.1-70b", "--on", "rtx-4090"],
+    &["llama-3.1-8b", "--on", "h200-sxm", "--concurrency", "4096"],
+    &["llama-3.1-8b", "--on", "h200-sxm", "--concurrency", "1000", "--layout", "tp1"],
+    &["deepseek-v3", "--on", "h100-sxm", "--concurrency", "512", "--layout", "ep8"],
+    &["llama-3.1-405b", "--on", "b200-hgx", "--layout", "tp2,pp2"],
+];
+
+/// Options that a text names between backticks.
+fn options(text: &str) -> Vec<(String, String)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let option = |text: &str| {
+        let (name, value) = text.split_once(' ').expect("a value");
+        (name.to_owned(), value.to_owned())
+    };
+    quoted.map(option).collect()
+}
+
+/// These arguments with one option otherwise.
+fn with(args: &[&str], (name, value): &(String, String)) -> Vec<String> {
+    let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    match args.iter().position(|arg| arg == name) {
+        Some(at) => args[at + 1].clone_from(value),
+        None => args.extend([name.clone(), value.clone()]),
+    }
+    args
+}
+
+#[test]
+fn what_does_not_fit_has_no_rate_and_names_options_that_fit() {
+    let rates = [
+        "tpot_light_seconds",
+        "tpot_serial_seconds",
+        "tpot_measured_seconds",
+        "ttft_seconds",
+        "e2el_seconds",
+        "user_tokens_per_second",
+        "gpu_tokens_per_second",
+        "requests_per_second",
+        "dollars_per_million",
+        "joules_per_token",
+    ];
+    for args in TOO_MUCH {
+        let asked = [&["project"], args].concat();
+        let priced = [&asked[..], &["--price", "2", "--json"]].concat();
+        let shown = tokens::json(&priced);
+        let rows = shown["tables"]["points"].as_array().expect("points");
+        assert!(!rows.is_empty());
+        for row in rows {
+            assert_eq!(row["front"], "does not fit", "{args:?}");
+            let rate = rates.iter().find(|rate| !row[**rate].is_null());
+            assert_eq!(rate, None, "{args:?}: {row}");
+        }
+        let names: Vec<_> = shown["tables"].as_object().expect("tables").keys().collect();
+        assert!(!names.iter().any(|name| name.starts_with("steps_")), "{names:?}");
+        let said = tokens::fizeau(&asked);
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let warned = said.find("does not fit on").expect("the first words");
+        assert!(warned < said.find("Parameters").expect("facts"), "{said}");
+        let warnings = shown["warnings"].as_array().expect("warnings");
+        let first = warnings.first().and_then(|one| one.as_str()).expect("a warning");
+        let options = options(first);
+        assert!(!options.is_empty(), "{first}");
+        for option in options {
+            let other = with(&asked, &option);
+            let other: Vec<_> = other.iter().map(String::as_str).chain(["--json"]).collect();
+            let shown = tokens::json(&other);
+            let rows = shown["tables"]["points"].as_array().expect("points");
+            let fits = rows.iter().any(|row| {
+                row["front"] != "does not fit" && row["user_tokens_per_second"].as_f64() > Some(0.0)
+            });
+            assert!(fits, "{other:?}: {rows:?}");
+        }
+    }
+}
+
+/// Some requests of a list fit: the rest has no rate anywhere, and the next step says so.
+#[test]
+fn of_a_list_only_what_fits_has_rates() {
+    let args = ["project", "llama-3.1-8b", "--on", "h200-sxm", "--concurrency", "64,8192"];
+    let shown = tokens::json(&[&args[..], &["--json"]].concat());
+    let rows = shown["tables"]["points"].as_array().expect("points");
+    let rates: Vec<_> = rows.iter().map(|row| row["gpu_tokens_per_second"].as_f64()).collect();
+    assert!(matches!(rates[..], [Some(rate), None] if rate > 0.0), "{rates:?}");
+    let said = tokens::fizeau(&args);
+    let said =
+        String::from_utf8_lossy(&said.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("8192 do not fit") && !said.contains("does not fit on"), "{said}");
+    let said = tokens::fizeau(&[&args[..], &["--format", "csv"]].concat());
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let row = said.lines().find(|line| line.contains(",8192,")).expect("a row");
+    assert!(row.contains(",,,,,,,,,"), "{row}");
+}
+
+/// Where floors that nobody published would be most of a step, no number is called measured.
+#[test]
+fn l2_is_stated_only_where_what_it_would_be_made_of_is_known() {
+    let of = |model: &str, on: &str, options: &[&str]| {
+        let args = [&["project", model, "--on", on, "--json"], options].concat();
+        tokens::json(&args)["tables"]["points"].as_array().expect("points").clone()
+    };
+    let eight = ["--precision", "nvfp4", "--layout", "tp8", "--concurrency", "1"];
+    let unknown = [
+        of("deepseek-v3", "b200-hgx", &eight),
+        of("gpt-oss-120b", "mi355x", &["--concurrency", "1"]),
+        of("qwen3-30b-a3b", "h100-sxm", &["--concurrency", "1"]),
+    ];
+    for row in unknown.iter().flatten() {
+        assert!(row["tpot_measured_seconds"].is_null(), "{row}");
+        assert_eq!(row["rests_on"], "L1", "{row}");
+        let why = row["no_l2_because"].as_str().expect("a reason");
+        assert!(why.contains("least time") || why.contains("nothing but limits"), "{why}");
+        let rate = row["user_tokens_per_second"].as_f64().expect("a rate");
+        let serial = row["tpot_serial_seconds"].as_f64().expect("L1");
+        assert!((rate * serial - 1.0).abs() < 1e-9, "{row}");
+    }
+    // 80 layers of matrices that take long, and messages that were published.
+    let known = ["--precision", "fp8", "--layout", "tp8", "--concurrency", "64"];
+    for row in of("llama-3.1-405b", "h200-sxm", &known) {
+        assert!(row["tpot_measured_seconds"].as_f64() > row["tpot_serial_seconds"].as_f64());
+        assert!(row["no_l2_because"].is_null() && row["rests_on"] != "L1", "{row}");
+    }
+    // One request and 128 at once: L1 of the first is not ranked beside L2 of the second.
+    let rows = of("llama-3.2-1b", "h200-sxm", &["--concurrency", "1,128"]);
+    assert_eq!(rows[0]["front"], "not ranked: no L2", "{rows:?}");
+    assert!(rows[1]["tpot_measured_seconds"].as_f64() > Some(0.0), "{rows:?}");
+    assert_eq!(rows[1]["front"], "both", "{rows:?}");
+}
+
+/// The floors decide by what a record or a table has: a launch that was measured is in L2.
+#[test]
+fn floors_that_are_known_are_no_reason() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let model = catalogue.model("qwen3-30b-a3b").expect("a model");
+    let work = scenario().work(Split::Tensor(1), Phase::Decode { context: 1000.0 }, 1.0);
+    let mut hardware = tokens::part("h100-sxm", true);
+    let without = step(&model, &hardware, work).expect("a step");
+    assert!(matches!(without.unknown, Some(Unknown::Floors { messages: 0.0, .. })), "{without:?}");
+    assert_eq!(without.best_known(), without.serial);
+    let launch = Some(fizeau_domain::units::Seconds(2e-6));
+    let mut measured = Measured::default();
+    measured.launch = launch;
+    hardware.measured = Some(measured);
+    let with = step(&model, &hardware, work).expect("a step");
+    assert_eq!(with.unknown, None);
+    let kernels: f64 = with.rows.iter().map(|row| row.operation.count).sum();
+    assert!(with.measured.expect("L2").0 > with.serial.0 + kernels * 2e-6 * 0.999);
 }
 
 #[test]

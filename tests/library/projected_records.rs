@@ -1,6 +1,9 @@
 //! L2 of records: of a GPU's, made up at random, and what they lack.
 
-use crate::{synthetic, tightness};
+use crate::{
+    synthetic,
+    tightness::{self, Class},
+};
 use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{
@@ -148,17 +151,23 @@ fn scenario() -> Scenario {
     Scenario { input: 1000, prefix: 0, output: 500, kv, memory_share: 0.9 }
 }
 
-/// L1 <= L2 of every operation, step and time, and every efficiency is at most 1.
-fn check(model: &Model, hardware: &Hardware, layout: &str, requests: u32) -> Result<(), String> {
+/// L1 <= L2 of every operation, step and time, and every efficiency is at most 1; a step without L2
+/// says why. Whether the point has an L2.
+fn check(model: &Model, hardware: &Hardware, layout: &str, requests: u32) -> Result<bool, String> {
     let layout: Layout = layout.parse()?;
     if layout.check(model).is_err() {
-        return Ok(());
+        return Ok(false);
     }
     let point = point(model, hardware, layout, &scenario(), requests);
     let point = point.map_err(|error| error.to_string())?;
     let close = 1.0 + 1e-12;
     let check = |step: &Step| {
-        let measured = step.measured.ok_or("no L2")?.0;
+        let rows = step.rows.iter().filter_map(|row| row.measured);
+        let measured: f64 = rows.map(|time| time.0).sum();
+        let of_step = step.measured.map_or(measured, |time| time.0);
+        if step.measured.is_some() == step.unknown.is_some() || of_step != measured {
+            return Err(format!("L2 {:?}, {:?}", step.measured, step.unknown));
+        }
         if step.serial.0 > measured * close || step.light().0 > step.serial.0 * close {
             return Err(format!("L0 {}, L1 {}, L2 {measured}", step.light(), step.serial));
         }
@@ -181,11 +190,12 @@ fn check(model: &Model, hardware: &Hardware, layout: &str, requests: u32) -> Res
     check(&point.decode)?;
     check(&point.prefill)?;
     for times in [point.first_token, point.token, point.requests.map(|rate| 1.0 / rate)] {
-        if times.serial > times.measured.ok_or("no L2")? * close {
-            return Err(format!("{times:?}"));
+        let is_below = times.measured.is_none_or(|measured| times.serial <= measured * close);
+        if !is_below || times.measured.is_some() == point.unknown.is_some() {
+            return Err(format!("{times:?}, {:?}", point.unknown));
         }
     }
-    Ok(())
+    Ok(point.unknown.is_none())
 }
 
 fn check_many(count: u64) {
@@ -194,7 +204,7 @@ fn check_many(count: u64) {
     let models = models.map(|name| catalogue.model(name).expect("a model"));
     let layouts = ["tp1", "tp2", "ep8", "tp2pp2", "pp4", "2xtp4"];
     let limits = Hardware::of_part(part(&catalogue)).expect("whole");
-    let mut clamped = 0;
+    let (mut clamped, mut known) = (0, 0);
     for seed in 0..count {
         let record = made_up(seed, &limits);
         let hardware = Hardware::of_record("made up", &record, Some(part(&catalogue)));
@@ -206,10 +216,12 @@ fn check_many(count: u64) {
         let model = &models[(seed % 4) as usize];
         let layout = layouts[(seed / 4 % 6) as usize];
         let requests = 1 << (seed % 9);
-        if let Err(why) = check(model, &hardware, layout, requests) {
-            panic!("seed {seed}, {} by {layout} with {requests}: {why}", model.name);
+        match check(model, &hardware, layout, requests) {
+            Ok(is_known) => known += u64::from(is_known),
+            Err(why) => panic!("seed {seed}, {} by {layout} with {requests}: {why}", model.name),
         }
     }
+    assert!(known > count / 10, "{known} of {count} have L2: too few to prove anything");
     assert!(clamped as u64 > count / 2, "{clamped} of {count} records: too few to prove anything");
 }
 
@@ -309,18 +321,20 @@ fn published_points_are_near_l2_and_never_above_l0() {
     let table = tightness::table(&all);
     let page = std::fs::read_to_string("docs/appendix/project-figures.md").expect("the page");
     assert!(page.contains(&table), "scripts/project_figures.sh writes the page anew:\n{table}");
+    assert!(all.len() >= 100, "{} points", all.len());
     let close = 1.0 + 1e-12;
     for one in &all {
         let [light, serial, measured] = one.shares;
-        assert!(
-            light < 1.0 && light <= serial * close && serial <= measured * close,
-            "{}: {:?}",
-            one.id,
-            one.shares
-        );
+        let (light, serial) = (light.expect("L0"), serial.expect("L1"));
+        let is_below = light < 1.0 && light <= serial * close && serial <= 1.0;
+        let measured = measured.unwrap_or(serial);
+        assert!(is_below && serial <= measured * close, "{}: {:?}", one.id, one.shares);
+    }
+    for class in [Class::Dense, Class::Mixture, Class::LowBatch] {
+        assert!(all.iter().filter(|one| one.class == class).count() >= 10, "{class:?}");
     }
     let median = tightness::median(&all);
-    assert!((0.4..=1.0).contains(&median), "{median}\n{table}");
+    assert!((0.3..=1.0).contains(&median), "{median}\n{table}");
 }
 
 /// Grouped products are looked up as such, and else as plain ones.
@@ -400,6 +414,7 @@ fn losses_add_up_to_the_gap() {
     let catalogue = Catalogue::load(None).expect("the embedded catalogue");
     let limits = Hardware::of_part(part(&catalogue)).expect("whole");
     let model = catalogue.model("deepseek-v3").expect("a model");
+    let mut known = 0;
     for seed in 0..50 {
         let record = made_up(seed, &limits);
         let hardware = Hardware::of_record("made up", &record, Some(part(&catalogue)));
@@ -407,8 +422,10 @@ fn losses_add_up_to_the_gap() {
         let point = point(&model, &hardware.expect("whole"), layout, &scenario(), 64);
         for step in point.map(|point| [point.decode, point.prefill]).expect("a point") {
             let lost: f64 = losses(&step).iter().map(|loss| loss.lost().0).sum();
-            let gap = step.measured.expect("L2").0 - step.serial.0;
+            let gap = step.measured.map_or(0.0, |measured| measured.0 - step.serial.0);
             assert!((lost - gap).abs() <= gap * 1e-9 + 1e-15, "seed {seed}: {lost} of {gap}");
+            known += u32::from(step.measured.is_some());
         }
     }
+    assert!(known >= 10, "{known} of 100 steps have L2");
 }

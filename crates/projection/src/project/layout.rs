@@ -21,6 +21,8 @@ pub enum Split {
     /// Every layer is cut by heads and inner widths; each device sees every token (`tp8`).
     Tensor(u32),
     /// Experts are dealt out; all else is copied, and each device has its own sequences (`ep8`).
+    /// Where devices do not divide the experts, some experts are there twice
+    /// (`Mixture::held_by`).
     Expert(u32),
     /// Each device does its even share of everything, and sends nothing: no layout is faster. For
     /// claims that do not state one.

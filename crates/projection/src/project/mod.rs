@@ -8,6 +8,7 @@ pub mod measured;
 pub mod operation;
 pub mod plan;
 pub mod public;
+pub mod remedy;
 pub mod serving;
 pub mod shapes;
 pub mod step;
@@ -24,6 +25,6 @@ pub use plan::{
 };
 pub use public::{MediansFile, Public};
 pub use serving::{Apart, DraftCost, Serving, Speculation};
-pub use step::{Bound, Class, Row, Step, StepError, step};
+pub use step::{Bound, Class, Row, Step, StepError, Unknown, step};
 pub use sweep::{Fit, Point, Scenario, Slo, Tiers, point, served};
 pub use tier::{By, Rests};

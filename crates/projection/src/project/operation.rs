@@ -282,6 +282,11 @@ impl Builder<'_> {
             self.gemm("from latent", count, Module::Shared, [self.tokens, hidden / cut, width]);
         }
         let devices = number(self.work.split.group());
+        // Each place of an expert is read, and reached, as if it were an expert of its own.
+        let mut mixture = mixture.clone();
+        if let Split::Expert(devices) = self.work.split {
+            mixture.experts = mixture.held_by(devices) as u32 * devices;
+        }
         let touched = match self.work.routing {
             Routing::Best => mixture.touched_at_least(),
             Routing::Chance => mixture.touched_by_chance(self.all_tokens),
@@ -289,15 +294,10 @@ impl Builder<'_> {
         let format = self.model.precision.of(Module::Experts);
         let rows = self.all_tokens * number(mixture.chosen);
         let inner = number(mixture.inner);
-        // Tensor parallelism cuts every expert; else each device has some experts whole. By chance
-        // those that two devices hold are touched on both.
-        let (groups, rows, cut) = match (self.work.split, self.work.routing) {
-            (Split::Tensor(_) | Split::Pipeline { .. }, _) => (touched, rows, devices),
-            (Split::Expert(n), Routing::Chance) => {
-                let held = mixture.held_by(n) / number(mixture.experts);
-                (touched * held, rows / devices, 1.0)
-            }
-            (Split::Expert(_) | Split::Even(_), _) => (touched / devices, rows / devices, 1.0),
+        // Tensor parallelism cuts every expert; else each device has some experts whole.
+        let (groups, rows, cut) = match self.work.split {
+            Split::Tensor(_) | Split::Pipeline { .. } => (touched, rows, devices),
+            Split::Expert(_) | Split::Even(_) => (touched / devices, rows / devices, 1.0),
         };
         let first = number(mixture.matrices - 1) * inner / cut;
         for (name, n, k) in
@@ -312,7 +312,7 @@ impl Builder<'_> {
                 kind: Kind::Grouped([rows, n, k, groups]),
             });
         }
-        self.exchange(count, mixture, width);
+        self.exchange(count, &mixture, width);
     }
 
     /// Tokens to their experts' devices and back.

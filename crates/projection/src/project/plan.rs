@@ -93,7 +93,7 @@ pub struct Side {
     pub is_front: Vec<bool>,
     /// The same in time from end to end and requests a second of a device.
     pub is_front_end_to_end: Vec<bool>,
-    /// Tokens a second of one request by context, in the first layout.
+    /// Tokens a second of one request by context, in the first layout, of contexts that fit.
     pub decay: Vec<(u64, Tiers)>,
 }
 
@@ -122,6 +122,16 @@ impl Side {
     /// tier that is known of this hardware.
     pub fn operating_point(&self, demand: &Demand) -> Option<&Point> {
         self.operating_point_by(demand, By::BestKnown)
+    }
+
+    /// Whether anything that was asked fits.
+    pub fn fits(&self) -> bool {
+        self.points.iter().any(Point::fits)
+    }
+
+    /// Whether a point of this side is ranked among its others: see [`sweep::is_ranked`].
+    pub fn is_ranked(&self, point: &Point) -> bool {
+        sweep::is_ranked(point, &self.points)
     }
 
     /// The point to run at by a tier, for comparisons with other hardware.
@@ -180,7 +190,10 @@ fn side(demand: &Demand, offer: Offer) -> Result<Side, StepError> {
         }
     }
     let decay = match offer.layouts.first() {
-        Some(layout) => sweep::decay(model, &offer.hardware, layout.split, scenario.kv)?,
+        Some(layout) => {
+            let memory = (scenario.kv, scenario.memory_share);
+            sweep::decay(model, &offer.hardware, layout.split, memory)?
+        }
         None => Vec::new(),
     };
     let of_users = |one: &Point| (one.user_rate().best_known(), one.device_rate().best_known());
@@ -197,11 +210,15 @@ fn side(demand: &Demand, offer: Offer) -> Result<Side, StepError> {
     })
 }
 
-/// The front among the points that fit.
+/// The front among the points that are ranked.
 fn front(points: &[Point], of: impl Fn(&Point) -> (f64, f64)) -> Vec<bool> {
     let never = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-    let values: Vec<_> =
-        points.iter().map(|one| if one.fits() { of(one) } else { never }).collect();
+    let ranked: Vec<_> = points.iter().map(|one| sweep::is_ranked(one, points)).collect();
+    let values: Vec<_> = points
+        .iter()
+        .zip(&ranked)
+        .map(|(one, is_ranked)| if *is_ranked { of(one) } else { never })
+        .collect();
     let front = sweep::front(&values);
-    points.iter().zip(front).map(|(one, is_front)| is_front && one.fits()).collect()
+    ranked.iter().zip(front).map(|(is_ranked, is_front)| is_front && *is_ranked).collect()
 }

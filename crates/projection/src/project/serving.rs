@@ -5,7 +5,7 @@ use super::{
     hardware::Hardware,
     layout::{Layout, Split},
     operation::Phase,
-    step::{Bound, Step, StepError, step},
+    step::{Bound, Step, StepError, Unknown, step},
     sweep::{Scenario, Tiers},
 };
 use fizeau_domain::{
@@ -131,6 +131,8 @@ pub struct Cycle {
     pub bound: Bound,
     /// Both, seconds.
     pub time: Tiers,
+    /// Why L2 of one of them is not known.
+    pub unknown: Option<Unknown>,
     /// Tokens that a sequence gains.
     pub gain: f64,
 }
@@ -155,12 +157,13 @@ pub fn cycle(
     let Some(speculation) = &serving.speculation else {
         let step =
             step(model, hardware, scenario.work(split, Phase::Decode { context }, sequences))?;
-        let (bound, time) = (step.bound, tiers(&step, 1.0));
-        return Ok(Cycle { step, draft: None, bound, time, gain: 1.0 });
+        let (bound, time, unknown) = (step.bound, tiers(&step, 1.0), step.unknown);
+        return Ok(Cycle { step, draft: None, bound, time, unknown, gain: 1.0 });
     };
     let tokens = f64::from(speculation.drafted) + 1.0;
     let phase = Phase::Verify { context, tokens };
     let check = step(model, hardware, scenario.work(split, phase, sequences))?;
+    let mut unknown = check.unknown;
     let (bound, draft) = match &speculation.cost {
         DraftCost::Nothing => (Bound::default(), tiers(&check, 0.0)),
         DraftCost::Share(share) => (check.bound.times(*share), tiers(&check, *share)),
@@ -168,6 +171,7 @@ pub fn cycle(
             let (split, share) = draft_split(small, split);
             let work = scenario.work(split, Phase::Decode { context }, sequences * share);
             let each = step(small, hardware, work)?;
+            unknown = unknown.or(each.unknown);
             let times = f64::from(speculation.drafted);
             (each.bound.times(times), tiers(&each, times))
         }
@@ -175,7 +179,8 @@ pub fn cycle(
     let bound = check.bound.plus(&bound);
     let light = bound.longest().0.0;
     let time = Tiers { light, ..tiers(&check, 1.0).with(&draft, |one, other| one + other) };
-    Ok(Cycle { step: check, draft: Some(draft), bound, time, gain: speculation.accepted })
+    let gain = speculation.accepted;
+    Ok(Cycle { step: check, draft: Some(draft), bound, time, unknown, gain })
 }
 
 /// Prefill on devices of its own, from which keys and values go to those that decode.
@@ -269,22 +274,26 @@ fn share_held(model: &Model, scenario: &Scenario, split: Split) -> f64 {
     super::sweep::sequence_bytes(model, split, tokens, scenario.kv) / all
 }
 
+/// A prefill in L0 by resource, in all tiers, and why L2 of it is not known.
+pub type Prefill = (Bound, Tiers, Option<Unknown>);
+
 /// Adds the prefill of a smaller model to that of a larger one.
 ///
 /// # Errors
 /// As [`step`].
 pub fn with_draft(
-    (bound, time): (Bound, Tiers),
+    (bound, time, unknown): Prefill,
     hardware: &Hardware,
     (split, prompts): (Split, f64),
     (scenario, serving): (&Scenario, &Serving),
-) -> Result<(Bound, Tiers), StepError> {
+) -> Result<Prefill, StepError> {
     let draft = serving.speculation.as_ref().and_then(Speculation::draft);
-    let Some(draft) = draft else { return Ok((bound, time)) };
+    let Some(draft) = draft else { return Ok((bound, time, unknown)) };
     let (split, share) = draft_split(draft, split);
     let phase = scenario.prefill();
     let step = step(draft, hardware, scenario.work(split, phase, (prompts * share).max(1.0)))?;
     let bound = bound.plus(&step.bound);
     let Seconds(light) = bound.longest().0;
-    Ok((bound, Tiers { light, ..time.with(&tiers(&step, 1.0), |one, other| one + other) }))
+    let time = Tiers { light, ..time.with(&tiers(&step, 1.0), |one, other| one + other) };
+    Ok((bound, time, unknown.or(step.unknown)))
 }

@@ -109,8 +109,10 @@ pub struct Step {
     pub rows: Vec<Row>,
     /// L1.
     pub serial: Seconds,
-    /// L2, where there is a record or something was published.
+    /// L2, where there is a record or something was published, and most of the step rests on it.
     pub measured: Option<Seconds>,
+    /// Why L2 is not known although something is known beside limits.
+    pub unknown: Option<Unknown>,
     /// Where there is a record, the share of L1 that rests on a measurement within half an octave.
     pub coverage: Option<f64>,
 }
@@ -135,6 +137,98 @@ impl Step {
         let longer = |a: Class, b: Class| if of(b) > of(a) { b } else { a };
         all.into_iter().reduce(longer).unwrap_or(Class::Memory)
     }
+}
+
+/// The least share of L1's time that rests on a record or on published rates, for L2 to be stated:
+/// a tier most of which is L1 is not a measured one.
+const KNOWN_LEAST: f64 = 0.5;
+
+/// The largest share of a step that floors may take of which nothing is known, for L2 to be stated.
+const FLOORS_MOST: f64 = 0.1;
+
+/// What a kernel takes at least, seconds, where no launch was measured: a node of a CUDA graph
+/// on an H100 takes 1.0 us (launch/graph/32 in docs/gpu-figures.md: 32.02 us). It decides only whether
+/// L2 is stated, and is added to no time.
+const KERNEL_GUESS: f64 = 1e-6;
+
+/// What a message takes at least, seconds, where none was measured or published: a third of the
+/// 15 us that NCCL takes for 1 KiB over 8 H100 (data/medians/h100-sxm.toml), since libraries for
+/// small messages are faster. It decides only whether L2 is stated, and is added to no time.
+const MESSAGE_GUESS: f64 = 5e-6;
+
+/// Why L2 of a step is not known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unknown {
+    /// Nothing but limits is known of operations that take this share of L1.
+    Operations(f64),
+    /// The least times of kernels and messages are not known, and would be above a tenth of L2.
+    Floors {
+        /// Kernels whose least time is not known.
+        kernels: f64,
+        /// Messages whose least time is not known.
+        messages: f64,
+        /// What they would take at least, by a guess.
+        least: Seconds,
+        /// The step without them.
+        step: Seconds,
+    },
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unknown::Operations(share) => write!(
+                f,
+                "nothing but limits is known of operations that take {:.0} % of L1",
+                share * 100.0
+            ),
+            Unknown::Floors { kernels, messages, least, step } => {
+                let guess = |count: &f64, what: &str, each: f64| {
+                    let each = Seconds(each);
+                    (*count > 0.0).then(|| format!("{count:.0} {what} at {each} each"))
+                };
+                let all = [
+                    guess(kernels, "kernels", KERNEL_GUESS),
+                    guess(messages, "messages", MESSAGE_GUESS),
+                ];
+                let all = all.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+                write!(
+                    f,
+                    "the least time of a launch or a message is not known here, and would count: \
+                     {all} (a guess) are {least}, beside a step of {step} without them"
+                )
+            }
+        }
+    }
+}
+
+/// Why L2, which would be `measured`, is not known of a step with these operations.
+fn unknown(hardware: &Hardware, rows: &[Row], measured: Seconds) -> Option<Unknown> {
+    let whence = |row: &Row| row.basis.as_ref().map(|basis| basis.whence);
+    let is_limit = |row: &&Row| whence(row) == Some(Whence::Limits);
+    let serial: f64 = rows.iter().map(|row| row.serial.0).sum();
+    let limits: f64 = rows.iter().filter(is_limit).map(|row| row.serial.0).sum();
+    let share = limits / serial.max(f64::MIN_POSITIVE);
+    if share > 1.0 - KNOWN_LEAST {
+        return Some(Unknown::Operations(share));
+    }
+    let count = |rows: &dyn Fn(&&Row) -> bool, all: &[Row]| -> f64 {
+        all.iter().filter(rows).map(|row| row.operation.count).sum()
+    };
+    let is_message = |row: &&Row| row.class == Class::Communication;
+    let launch = hardware.measured.as_ref().and_then(|record| record.launch);
+    let kernels = match launch {
+        Some(_) => 0.0,
+        None => count(&|row| !is_message(row), rows),
+    };
+    let messages = count(&|row| is_message(row) && is_limit(row), rows);
+    let least = kernels * KERNEL_GUESS + messages * MESSAGE_GUESS;
+    (least > FLOORS_MOST * measured.0).then_some(Unknown::Floors {
+        kernels,
+        messages,
+        least: Seconds(least),
+        step: measured,
+    })
 }
 
 /// Why a step cannot be computed.
@@ -173,12 +267,15 @@ pub fn step(model: &Model, hardware: &Hardware, work: Work) -> Result<Step, Step
     let covered = total(&|row| {
         if row.basis.as_ref().is_some_and(|b| b.is_near) { row.serial.0 } else { 0.0 }
     });
-    let measured = total(&|row| row.measured.unwrap_or(row.serial).0);
+    let measured = Seconds(total(&|row| row.measured.unwrap_or(row.serial).0));
+    let is_known = is_known(hardware);
+    let unknown = if is_known { unknown(hardware, &rows, measured) } else { None };
     let coverage = if serial > 0.0 { covered / serial } else { 0.0 };
     Ok(Step {
         bound,
         serial: Seconds(serial),
-        measured: is_known(hardware).then_some(Seconds(measured)),
+        measured: (is_known && unknown.is_none()).then_some(measured),
+        unknown,
         coverage: hardware.measured.is_some().then_some(coverage),
         rows,
     })

@@ -6,7 +6,7 @@ use super::{
     layout::{Layout, Split},
     operation::{Phase, Routing, Work},
     serving::{Moved, Serving, Speculation, cycle, draft_split, with_draft},
-    step::{Bound, Step, StepError, bound, step},
+    step::{Bound, Step, StepError, Unknown, bound, step},
     tier::By,
 };
 use fizeau_domain::{
@@ -82,7 +82,7 @@ impl Scenario {
     }
 }
 
-/// A number in each tier; the last one only where there is a record.
+/// A number in each tier; the last one only where it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tiers {
     /// L0, the bound.
@@ -94,7 +94,7 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// L2 where there is a record, else L1.
+    /// L2 where it is known, else L1.
     pub fn best_known(&self) -> f64 {
         self.measured.unwrap_or(self.serial)
     }
@@ -182,7 +182,7 @@ pub fn fit(model: &Model, hardware: &Hardware, layout: Layout, scenario: &Scenar
 }
 
 /// What fits beside a smaller model that drafts.
-fn fit_with(
+pub(super) fn fit_with(
     model: &Model,
     draft: Option<&Model>,
     hardware: &Hardware,
@@ -254,6 +254,9 @@ pub struct Point {
     pub prefill: Step,
     /// Prefill on devices of its own.
     pub apart: Option<ApartPoint>,
+    /// Why L2 is not known although something is known beside limits, and of what phase: then no
+    /// number of the point has one, so that all of its numbers are of one tier.
+    pub unknown: Option<(&'static str, Unknown)>,
 }
 
 /// Prefill on devices of its own.
@@ -327,6 +330,7 @@ struct Prefilled {
     together: f64,
     bound: Bound,
     batch: Tiers,
+    unknown: Option<Unknown>,
 }
 
 fn prefilled(
@@ -338,14 +342,19 @@ fn prefilled(
     let asked = (scenario, serving);
     let together = f64::from(split.prompts());
     let one = step(model, hardware, scenario.work(split, scenario.prefill(), 1.0))?;
-    let (bound, first) = with_draft((one.bound, Tiers::of(&one)), hardware, (split, 1.0), asked)?;
-    let (bound, batch) = if together > 1.0 {
-        let all = step(model, hardware, scenario.work(split, scenario.prefill(), together))?;
-        with_draft((all.bound, Tiers::of(&all)), hardware, (split, together), asked)?
-    } else {
-        (bound, first)
+    let whole = |step: &Step, prompts: f64| {
+        let prefill = (step.bound, Tiers::of(step), step.unknown);
+        with_draft(prefill, hardware, (split, prompts), asked)
     };
-    Ok(Prefilled { step: one, first, together, bound, batch })
+    let (bound, first, unknown) = whole(&one, 1.0)?;
+    let (bound, batch, unknown) = if together > 1.0 {
+        let all = step(model, hardware, scenario.work(split, scenario.prefill(), together))?;
+        let (bound, batch, of_batch) = whole(&all, together)?;
+        (bound, batch, unknown.or(of_batch))
+    } else {
+        (bound, first, unknown)
+    };
+    Ok(Prefilled { step: one, first, together, bound, batch, unknown })
 }
 
 /// Computes one point.
@@ -400,17 +409,21 @@ pub fn served(
             (prompt, first_token, requests, Some(apart))
         }
     };
+    let of_decode = cycle.unknown.map(|why| ("decode", why));
+    let unknown = of_decode.or(prompt.unknown.map(|why| ("prefill", why)));
+    let known = |all: Tiers| Tiers { measured: all.measured.filter(|_| unknown.is_none()), ..all };
     Ok(Point {
         layout,
         concurrency,
         fit,
-        first_token,
-        token,
-        requests,
+        first_token: known(first_token),
+        token: known(token),
+        requests: known(requests),
         decode: cycle.step,
-        draft: cycle.draft,
+        draft: cycle.draft.map(known),
         prefill: prompt.step,
         apart,
+        unknown,
     })
 }
 
@@ -424,7 +437,8 @@ fn fastest(prefill: &Bound, together: f64, decode: &Bound, steps: f64) -> f64 {
     compute.max(sent).max(memory)
 }
 
-/// How tokens a second fall with the context, for one request: (context, tokens a second).
+/// How tokens a second fall with the context, for one request: (context, tokens a second). Contexts
+/// that do not fit are left out.
 ///
 /// # Errors
 /// As [`step`].
@@ -432,10 +446,16 @@ pub fn decay(
     model: &Model,
     hardware: &Hardware,
     split: Split,
-    kv: Format,
+    (kv, memory_share): (Format, f64),
 ) -> Result<Vec<(u64, Tiers)>, StepError> {
+    let layout = Layout { replicas: 1, split };
+    let fits = |context: &u64| {
+        let fit = fit_at(model, hardware, layout, *context as f64, (kv, memory_share));
+        fit.sequences.is_some_and(|most| most > 0)
+    };
     let most = model.context.unwrap_or(1 << 20).min(1 << 20);
-    let contexts = (7..=20).map(|power| 1u64 << power).filter(|context| *context <= most);
+    let contexts =
+        (7..=20).map(|power| 1u64 << power).filter(|context| *context <= most).filter(fits);
     let rate = |context: u64| {
         let phase = Phase::Decode { context: context as f64 };
         let work = Work { phase, sequences: 1.0, split, kv, routing: Routing::Chance };
@@ -482,17 +502,28 @@ pub fn front(values: &[(f64, f64)]) -> Vec<bool> {
     values.iter().map(|one| !values.iter().any(|other| beats(*other, *one))).collect()
 }
 
+/// Whether a point is ranked among others: it fits, and its L2 is known where that of any that fits
+/// is. L1 counts nothing of what kernels lose, so that beside L2 it would win by that alone.
+pub fn is_ranked(point: &Point, all: &[Point]) -> bool {
+    let is_known = |one: &Point| one.fits() && one.token.measured.is_some();
+    point.fits() && (is_known(point) || !all.iter().any(is_known))
+}
+
 /// The point with the most tokens a second for each device among those that fit and keep limits,
-/// all in one tier.
+/// all in one tier: of L2, where no point whose L2 is known keeps the limits, one by L1.
 pub fn operating_point<'a>(
     points: &'a [Point],
     slo: &Slo,
     output: u32,
     by: By,
 ) -> Option<&'a Point> {
-    let good = points.iter().filter(|point| point.fits() && slo.is_kept(point, output, by));
+    let good: Vec<_> =
+        points.iter().filter(|point| point.fits() && slo.is_kept(point, output, by)).collect();
     let rate = |point: &&Point| point.device_rate_with_prefill(output).by(by);
-    good.max_by(|one, other| rate(one).total_cmp(&rate(other)))
+    let is_known = |point: &Point| by == By::Serial || point.token.measured.is_some();
+    let known = good.iter().copied().filter(|point| is_known(point));
+    let best = known.max_by(|one, other| rate(one).total_cmp(&rate(other)));
+    best.or(good.into_iter().max_by(|one, other| rate(one).total_cmp(&rate(other))))
 }
 
 /// Dollars for a million output tokens at a price of one device for an hour.

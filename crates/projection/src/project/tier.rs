@@ -70,8 +70,12 @@ impl Rests {
         Rests { record: rests.record / all, published: rests.published / all, ..rests }
     }
 
-    /// Of the requests of a point: of all decode steps and of the prefill.
+    /// Of the requests of a point: of all decode steps and of the prefill. Of a point whose L2 is
+    /// not known, L1.
     pub fn of_point(point: &Point, output: u32) -> Rests {
+        if point.token.measured.is_none() {
+            return Rests::default();
+        }
         let steps = (f64::from(output) - 1.0) / f64::from(point.concurrency);
         Rests::of(&[(&point.decode, steps), (&point.prefill, 1.0)])
     }

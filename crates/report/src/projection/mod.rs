@@ -7,7 +7,7 @@ mod what_if;
 
 use super::{Block, Cell, Column, Document, Fact, Weight};
 use fizeau_domain::{model::Module, units::Bytes};
-use fizeau_projection::project::{By, Point, Projection, Rests, Side};
+use fizeau_projection::project::{By, Point, Projection, Rests, Side, remedy::remedies};
 
 /// Columns without what nothing is in, for people; the hardware's only where there are several.
 fn columns(projection: &Projection, all: &[Column]) -> Vec<Column> {
@@ -21,6 +21,8 @@ fn columns(projection: &Projection, all: &[Column]) -> Vec<Column> {
     });
     let has_record = sides().any(|side| side.offer.hardware.measured.is_some());
     let has_price = sides().any(|side| side.offer.price.is_some());
+    let mut points = sides().flat_map(|side| &side.points);
+    let lacks_l2 = points.any(|point| point.fits() && point.unknown.is_some());
     let of_l2 = ["measured", "lost", "efficiency", "basis"];
     let mut columns = all.to_vec();
     for column in &mut columns {
@@ -32,6 +34,7 @@ fn columns(projection: &Projection, all: &[Column]) -> Vec<Column> {
         };
         match key {
             "on" | "rests_on" if projection.sides.len() > 1 => column.weight = Weight::Essential,
+            "rests_on" if lacks_l2 => column.weight = Weight::Essential,
             "on" => column.weight = Weight::Machine,
             _ if is_empty => column.weight = Weight::Machine,
             _ => {}
@@ -47,12 +50,17 @@ pub fn document(projection: &Projection) -> Document {
     let scenario = &demand.scenario;
     let names: Vec<_> =
         projection.sides.iter().map(|side| side.offer.hardware.name.as_str()).collect();
-    let mut blocks = vec![Block::Facts(facts(projection))];
+    let mut blocks: Vec<Block> = projection
+        .sides
+        .iter()
+        .filter_map(|side| no_room(projection, side).map(Block::Warning))
+        .collect();
+    blocks.push(Block::Facts(facts(projection)));
     blocks.push(Block::Text(
         "L0: nothing real is faster. L1: a perfect engine that does one operation after the other. \
          L2: each operation at the efficiency that the record shows, or, where it has none, that \
-         others published of the part. TTFT, E2EL, rates, cost and energy are of L2 where there is \
-         one, else of L1, without queueing and without an engine's own overhead; RPS and cost \
+         others published of the part. TTFT, E2EL, rates, cost and energy are of L2 where it is \
+         known, else of L1 (\"by\" says which), without queueing and without an engine's own overhead; RPS and cost \
          count prefill, tokens a second of a user and of a GPU are those of decode."
             .into(),
     ));
@@ -61,6 +69,7 @@ pub fn document(projection: &Projection) -> Document {
         blocks.extend(side.offer.hardware.notes.iter().cloned().map(Block::Warning));
     }
     blocks.extend(demand.model.notes.iter().cloned().map(Block::Warning));
+    blocks.extend(projection.sides.iter().filter_map(unknown).map(Block::Warning));
     blocks.extend(ranking::blocks(projection));
     blocks.push(Block::Heading("Layouts and requests at once".into()));
     blocks.push(Block::Table(points::table(projection)));
@@ -70,7 +79,7 @@ pub fn document(projection: &Projection) -> Document {
     }
     blocks.extend(what_if::blocks(projection));
     for side in &projection.sides {
-        let at = side.operating_point(demand).or(side.points.first());
+        let at = side.operating_point(demand).or(side.points.iter().find(|point| point.fits()));
         if let Some(point) = at {
             blocks.extend(steps::blocks(projection, side, point));
         }
@@ -166,9 +175,69 @@ fn tier(point: &Point, output: u32, by: By) -> String {
     }
 }
 
+/// That nothing of what was asked fits on a hardware, why, and what would make it fit.
+fn no_room(projection: &Projection, side: &Side) -> Option<String> {
+    if side.fits() {
+        return None;
+    }
+    let demand = &projection.demand;
+    let name = &side.offer.hardware.name;
+    let roomiest = side.points.iter().max_by_key(|point| point.fit.sequences)?;
+    let fit = &roomiest.fit;
+    let bytes = |bytes: f64| Bytes(bytes as u64);
+    let usable = bytes(fit.usable);
+    let why = match fit.sequences {
+        None => format!(
+            "{} puts {} of weights on a device, which has {usable} usable",
+            roomiest.layout,
+            bytes(fit.weights)
+        ),
+        Some(most) => format!(
+            "{} holds {most} at once: {} of weights and {} for each on a device, which has \
+             {usable} usable",
+            roomiest.layout,
+            bytes(fit.weights),
+            bytes(fit.sequence)
+        ),
+    };
+    let options = remedies(demand, &side.offer);
+    let options: Vec<_> = options.iter().map(|option| format!("`{option}`")).collect();
+    let options = match options.is_empty() {
+        true => String::new(),
+        false => format!(" It would fit with {}.", options.join(", or with ")),
+    };
+    let requests = roomiest.concurrency;
+    let requests = match fit.sequences {
+        None => String::new(),
+        Some(_) => format!(" with {requests} requests at once"),
+    };
+    Some(format!("{} does not fit on {name}{requests}: {why}.{options}", demand.model.name))
+}
+
+/// For which points of a side L2 is not known although something is known beside limits, and why.
+fn unknown(side: &Side) -> Option<String> {
+    let fitting: Vec<_> = side.points.iter().filter(|point| point.fits()).collect();
+    let unknown: Vec<_> =
+        fitting.iter().filter_map(|point| Some((*point, point.unknown?))).collect();
+    let (point, (phase, why)) = unknown.first()?;
+    let rest = match unknown.len() == fitting.len() {
+        true => "L1 stands for all",
+        false => "L1 stands for them, and they are not ranked beside the others",
+    };
+    Some(format!(
+        "{}: L2 is not known of {} of the {} points that fit; {rest}. Of {} with {} at once, \
+         {phase}: {why}.",
+        side.offer.hardware.name,
+        unknown.len(),
+        fitting.len(),
+        point.layout,
+        point.concurrency
+    ))
+}
+
 /// Why no point of a side can be run at.
 fn why_none(side: &Side) -> &'static str {
-    match side.points.iter().any(Point::fits) {
+    match side.fits() {
         true => "no layout and number of requests keeps the limits",
         false => "no number of requests fits into memory",
     }

@@ -28,6 +28,7 @@ pub const POINTS: &[Column] = &[
     Column { key: "decode_bound", title: "decode by", weight: Weight::Detail },
     Column { key: "prefill_bound", title: "prefill by", weight: Weight::Detail },
     Column { key: "rests_on", title: "by", weight: Weight::Useful },
+    Column { key: "no_l2_because", title: "why no L2", weight: Weight::Machine },
     Column { key: "coverage", title: "covered", weight: Weight::Detail },
     Column { key: "dollars_per_million", title: "$ / 10^6", weight: Weight::Useful },
     Column { key: "joules_per_token", title: "J / token", weight: Weight::Detail },
@@ -42,20 +43,25 @@ fn number(number: Option<f64>, unit: &'static str) -> Cell {
     number.map_or(Cell::Absent, |number| Cell::Number(number, unit))
 }
 
+/// A row of numbers of what fits: nothing that does not fit has a time or a rate.
+const OF_WHAT_FITS: std::ops::Range<usize> = 5..22;
+
 /// The rows of a side's points.
 pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
     let output = demand.scenario.output;
     let fronts = side.is_front.iter().zip(&side.is_front_end_to_end);
     let row = |(point, (users, requests)): (&Point, (&bool, &bool))| {
         let class = |step: &Step| Cell::Text(step.class().to_string());
-        let front = match (point.fits(), users, requests) {
-            (false, ..) => "does not fit",
-            (_, true, true) => "both",
-            (_, true, false) => "tokens",
-            (_, false, true) => "requests",
-            _ => "dominated",
+        let front = match (users, requests) {
+            _ if !point.fits() => "does not fit",
+            _ if !side.is_ranked(point) => "not ranked: no L2",
+            (true, true) => "both",
+            (true, false) => "tokens",
+            (false, true) => "requests",
+            (false, false) => "dominated",
         };
-        vec![
+        let unknown = point.unknown.map(|(phase, why)| format!("{phase}: {why}"));
+        let mut row = vec![
             Cell::Text(name.into()),
             Cell::Text(side.offer.hardware.name.clone()),
             Cell::Text(point.layout.to_string()),
@@ -74,11 +80,16 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
             class(&point.decode),
             class(&point.prefill),
             Cell::Text(Rests::of_point(point, output).brief()),
+            unknown.map_or(Cell::Absent, Cell::Text),
             point.decode.coverage.map_or(Cell::Absent, Cell::Share),
             number(side.cost(point, output, By::BestKnown), "$"),
             number(side.energy(point, output, By::BestKnown), "J"),
             Cell::Text(front.into()),
-        ]
+        ];
+        if !point.fits() {
+            row[OF_WHAT_FITS].fill(Cell::Absent);
+        }
+        row
     };
     side.points.iter().zip(fronts).map(row).collect()
 }
@@ -91,19 +102,21 @@ pub fn table(projection: &Projection) -> Table {
 }
 
 /// Output tokens of a device by layout and requests at once: shaded where the requests fit and the
-/// limits are kept.
+/// limits are kept. What is not ranked has no number.
 pub fn heat(projection: &Projection, side: &Side) -> Option<HeatMap> {
     let Demand { slo, scenario, concurrency, .. } = &projection.demand;
     if side.offer.layouts.len() < 2 {
         return None;
     }
     let output = scenario.output;
-    let is_good = |point: &Point| point.fits() && slo.is_kept(point, output, By::BestKnown);
+    let is_good =
+        |point: &Point| side.is_ranked(point) && slo.is_kept(point, output, By::BestKnown);
     let good = side.points.iter().filter(|point| is_good(point));
     let most = good.map(|point| rate(point, output, By::BestKnown)).fold(0.0, f64::max);
     let rows = side.offer.layouts.iter().zip(side.points.chunks(concurrency.len().max(1)));
     let heat = |point: &Point| match point.fits() {
         false => Heat { value: Cell::Text("no room".into()), share: None },
+        true if !side.is_ranked(point) => Heat { value: Cell::Absent, share: None },
         true => {
             let rate = rate(point, output, By::BestKnown);
             let share = is_good(point).then_some(rate / most);
@@ -115,8 +128,9 @@ pub fn heat(projection: &Projection, side: &Side) -> Option<HeatMap> {
         name: format!("layouts_{}", plain(name)),
         title: format!("Output tokens/s of a GPU by layout and requests at once, {name}"),
         caption:
-            "With prefill, by the best tier that is known. The shade is the share of the best \
-                  point that fits and keeps the limits; what has none breaks a limit."
+            "With prefill, by the best tier that is known; points whose L2 is not known have no \
+             number beside points that have one. The shade is the share of the best point that \
+             fits and keeps the limits; what has none breaks a limit."
                 .into(),
         corner: "layout".into(),
         columns: concurrency.iter().map(u32::to_string).collect(),
@@ -185,7 +199,7 @@ impl Front<'_> {
         let of = |is_front: bool| {
             let points = side.points.iter().zip(self.is_front);
             let mut points: Vec<_> = points
-                .filter(|(point, front)| point.fits() && **front == is_front)
+                .filter(|(point, front)| side.is_ranked(point) && **front == is_front)
                 .map(|(one, _)| (self.of)(one))
                 .collect();
             points.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -201,7 +215,7 @@ impl Front<'_> {
         if !rest.is_empty() {
             series.push(Series::new("dominated", SeriesKind::Faint, rest));
         }
-        if let Some(point) = run_at {
+        if let Some(point) = run_at.filter(|point| side.is_ranked(point)) {
             let name = format!("run {} with {}", point.layout, point.concurrency);
             series.push(Series::new(name, SeriesKind::Points, vec![(self.of)(point)]));
         }
@@ -214,7 +228,8 @@ impl Front<'_> {
             name: self.name.clone(),
             title: self.title.clone(),
             caption: format!(
-                "By the best tier that is known, over layouts and requests at once that fit. Grey \
+                "By the best tier that is known, over layouts and requests at once that fit; \
+                 points whose L2 is not known are left out beside points that have one. Grey \
                  points are beaten in both by another.{shaded}"
             ),
             x: axis(self.axes[0]),
@@ -253,6 +268,9 @@ const DECAY: &[Column] = &[
 
 /// Tokens a second of one request by its context.
 pub fn decay(projection: &Projection) -> Vec<Block> {
+    if projection.sides.iter().all(|side| side.decay.is_empty()) {
+        return Vec::new();
+    }
     let mut blocks = vec![Block::Heading("One request by its context".into())];
     blocks.push(Block::Table(decay_table(projection)));
     blocks.extend(projection.sides.iter().filter_map(|side| decay_chart(side).map(Block::Chart)));
@@ -277,7 +295,7 @@ fn decay_table(projection: &Projection) -> Table {
     let most = most.unwrap_or(1 << 20).min(1 << 20);
     let title = format!(
         "Tokens/s of one request by tokens before it, first layout; to {most} (the model's \
-             context, 2^20 at most)"
+             context, 2^20 at most), as long as it fits"
     );
     Table::new("decay", title, columns(projection, DECAY), rows)
 }

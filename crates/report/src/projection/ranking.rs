@@ -164,10 +164,15 @@ fn next(side: &Side, at: &Point, output: u32, by: By) -> Option<String> {
         .iter()
         .filter(|point| point.layout == at.layout && point.concurrency > at.concurrency)
         .min_by_key(|point| point.concurrency)?;
+    if !more.fits() {
+        return Some(format!("{} do not fit", more.concurrency));
+    }
+    // Of both points the same tier.
+    let is_unlike = more.token.measured.is_some() != at.token.measured.is_some();
+    let (by, tier) = if is_unlike { (By::Serial, " by L1") } else { (by, "") };
     let gain = (rate(more, output, by) / rate(at, output, by) - 1.0) * 100.0;
     let wait = (more.token.by(by) / at.token.by(by) - 1.0) * 100.0;
-    let fits = if more.fits() { "" } else { ", and does not fit" };
-    Some(format!("{} would give {gain:+.0} % at {wait:+.0} % TPOT{fits}", more.concurrency))
+    Some(format!("{} would give {gain:+.0} % at {wait:+.0} % TPOT{tier}", more.concurrency))
 }
 
 /// Several parts for one model under one SLO.

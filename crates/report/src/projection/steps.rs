@@ -83,7 +83,11 @@ fn operation(phase: &str, step: &Step, row: &Row) -> Vec<Cell> {
 fn words(phase: &str, step: &Step) -> String {
     let (light, class) = step.bound.longest();
     let bound = &step.bound;
-    let measured = step.measured.map_or(String::new(), |time| format!(" -> L2 {time}"));
+    let measured = match (step.measured, step.unknown) {
+        (Some(time), _) => format!(" -> L2 {time}"),
+        (None, Some(why)) => format!(" -> L2 not known ({why})"),
+        (None, None) => String::new(),
+    };
     let covered = step.coverage.map_or(String::new(), |coverage| {
         format!(
             "; {:.0} % of L1 rests on a measurement of this record within half an octave",
@@ -157,7 +161,10 @@ fn by_concurrency(projection: &Projection, side: &Side, at: &Point) -> HeatMap {
     let none = || Heat { value: Cell::Absent, share: None };
     let row = |label: &str, of: &dyn Fn(&Step) -> Heat| HeatRow {
         label: label.into(),
-        values: points.iter().map(|point| of(&point.decode)).collect(),
+        values: points
+            .iter()
+            .map(|point| if point.fits() { of(&point.decode) } else { none() })
+            .collect(),
     };
     let mut rows = vec![
         row("L0", &|step| plain_time(step.light().0)),
@@ -173,7 +180,8 @@ fn by_concurrency(projection: &Projection, side: &Side, at: &Point) -> HeatMap {
     for name in names {
         rows.push(row(name, &|step| {
             let of_name = step.rows.iter().filter(|row| row.operation.name == name);
-            let time: f64 = of_name.map(|row| row.measured.unwrap_or(row.serial).0).sum();
+            let known = |row: &Row| row.measured.filter(|_| step.measured.is_some());
+            let time: f64 = of_name.map(|row| known(row).unwrap_or(row.serial).0).sum();
             let share = time / step.best_known().0.max(f64::MIN_POSITIVE);
             Heat { value: Cell::Time(Seconds(time)), share: Some(share) }
         }));
@@ -184,8 +192,8 @@ fn by_concurrency(projection: &Projection, side: &Side, at: &Point) -> HeatMap {
             "A step of decode by requests at once, {}, {}",
             side.offer.hardware.name, at.layout
         ),
-        caption: "Each operation in L2 where something is known beside limits, else in L1; the \
-                  shade is its share of the step."
+        caption: "Each operation in L2 where that of the step is known, else in L1; the shade is \
+                  its share of the step. What does not fit has no time."
             .into(),
         corner: "operation".into(),
         columns: projection.demand.concurrency.iter().map(u32::to_string).collect(),

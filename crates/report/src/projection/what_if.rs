@@ -177,7 +177,12 @@ fn heat(all: &[Named<'_>]) -> HeatMap {
     let ranked = common(all.iter().filter_map(rests));
     let by = ranked.unwrap_or(By::BestKnown);
     let best = |(_, demand, side): &Named<'_>, requests: u32| {
-        let fitting = side.points.iter().filter(|one| one.concurrency == requests && one.fits());
+        let of_one_tier = |one: &Point| match by {
+            By::BestKnown => side.is_ranked(one),
+            By::Serial => one.fits(),
+        };
+        let fitting = side.points.iter();
+        let fitting = fitting.filter(|one| one.concurrency == requests && of_one_tier(one));
         let rates = fitting.map(|point| rate(point, demand.scenario.output, by));
         rates.max_by(f64::total_cmp)
     };

@@ -8,7 +8,10 @@ use fizeau_judge::localise::power::{Fault, rounds_needed};
 #[path = "../tests/fabric/mod.rs"]
 mod fabric;
 
-use fabric::{Fabric, SlowComponent, tally};
+use fabric::{
+    Fabric, SlowComponent, Topology, tally,
+    zoo::{NOISES, Noise},
+};
 
 /// With fewer runs limits are not judged: one run alone would break some of them.
 const RUNS_MIN: u32 = 50;
@@ -484,6 +487,100 @@ fn beyond(tables: &mut Tables) {
     }
 }
 
+/// Name of a noise, as `--noise` and pages of other judges write it.
+fn noise_words(noise: Noise) -> &'static str {
+    match noise {
+        Noise::Normal => "normal",
+        Noise::SlowTail => "log-normal slow tail",
+        Noise::Gamma => "exponential slow tail",
+        Noise::HeavyTail => "heavy tails",
+        Noise::Burst => "a burst of 30 %",
+        Noise::Modes => "two modes",
+        Noise::WarmUp => "warm-up",
+    }
+}
+
+/// Scale of each noise: its standard deviation, were it normal.
+const SCALES: [f64; 3] = [0.01, 0.02, 0.05];
+
+/// Noises that are no normal one.
+fn zoo(tables: &mut Tables) {
+    tables.begin(
+        "A zoo of noises",
+        "10 rounds. Rates scatter as tests/zoo/mod.rs draws times; *detours* slow a quarter of the \
+         exchanges by 8 %, *congestion* a tenth to anything from 10 % to 90 %. Half of the rows \
+         have one rank at 80 %, the others nobody. Limits: 0.1 wrong names a run, recall 0.95.",
+    );
+    let nobody = Limits { wrong: Some(0.1), ..Limits::default() };
+    let one = Limits { wrong: Some(0.1), recall: Some(0.95), ..Limits::default() };
+    for ranks in [8, 64, 512] {
+        let noises = NOISES.into_iter().flat_map(|noise| SCALES.map(|scale| (noise, scale)));
+        let noises = noises.map(|(noise, scale)| {
+            let world = format!("{}, {}", noise_words(noise), percent(scale));
+            (world, Fabric { noise, ..Fabric::healthy(ranks, scale) })
+        });
+        let others = [
+            ("detours", Fabric { detour: (0.25, 0.92), ..Fabric::healthy(ranks, 0.01) }),
+            ("congestion", Fabric { congestion: 0.1, ..Fabric::healthy(ranks, 0.01) }),
+        ];
+        let others = others.map(|(world, fabric)| (format!("{world}, normal, 1 %"), fabric));
+        for (world, fabric) in noises.chain(others) {
+            tables.row(&format!("{world}: nobody"), [ranks, 10], nobody, |_| fabric.clone());
+            tables.row(&format!("{world}: one at 80 %"), [ranks, 10], one, |random| {
+                fabric.clone().with_slow(1, 0.8, random)
+            });
+        }
+    }
+}
+
+/// Machines whose ranks are in groups.
+fn groups(tables: &mut Tables) {
+    tables.begin(
+        "Groups behind switches, from a file",
+        "One rate for each meeting of two ranks and nothing else, as tools that measure all pairs \
+         print. *Drawn*: 4 to 16 ranks in 2 to 4 groups. Limits: somebody in 0.5 % of healthy runs; \
+         with a rank at 80 % a recall of 0.90 by two meetings.",
+    );
+    let kept = Limits { somebody: Some(0.005), ..Limits::default() };
+    let found = Limits { recall: Some(0.9), wrong: Some(0.1), ..Limits::default() };
+    let shapes: [(&str, &[usize]); 6] = [
+        ("3 + 2", &[3, 2]),
+        ("4 + 4", &[4, 4]),
+        ("5 + 3", &[5, 3]),
+        ("4 + 4 + 4", &[4, 4, 4]),
+        ("4 x 4", &[4, 4, 4, 4]),
+        ("6 + 4 + 3 + 2", &[6, 4, 3, 2]),
+    ];
+    for meetings in 1..=3 {
+        for (shape, sizes) in shapes {
+            for (what, within, across) in [("within", 1.0, 0.6), ("across", 0.6, 1.0)] {
+                let topology = Topology::new(sizes, within, across);
+                let fabric = Fabric::grouped(topology, 0.01, meetings);
+                let ranks = fabric.hosts.len() as u32;
+                let rounds = [ranks, (ranks - 1 + ranks % 2) * meetings];
+                let world = format!("{shape}, faster {what}");
+                tables.row(&world, rounds, kept, |_| fabric.clone());
+                if sizes.len() == 2 && ranks < 8 {
+                    continue;
+                }
+                let found = if meetings < 2 { Limits { recall: None, ..found } } else { found };
+                let world = format!("{world}, one at 80 %");
+                tables
+                    .row(&world, rounds, found, |random| fabric.clone().with_slow(1, 0.8, random));
+            }
+        }
+    }
+    for meetings in 1..=3 {
+        for jitter in [0.005, 0.01, 0.02, 0.03] {
+            let times = if meetings > 1 { format!("{meetings} times") } else { "once".into() };
+            let world = format!("drawn, jitter {:.1} %, met {times}", jitter * 100.0);
+            tables.row(&world, [16, 15 * meetings], kept, |random| {
+                Fabric::grouped(Topology::drawn(random), jitter, meetings)
+            });
+        }
+    }
+}
+
 fn main() {
     let runs = std::env::args().nth(1).map_or(Ok(200), |runs| runs.parse());
     let words = std::env::args().nth(2).unwrap_or_default();
@@ -512,6 +609,8 @@ fn main() {
     components(&mut tables);
     needed(&mut tables);
     beyond(&mut tables);
+    zoo(&mut tables);
+    groups(&mut tables);
     if !tables.broken.is_empty() {
         eprintln!("beyond their limits: {}", tables.broken.join("; "));
         std::process::exit(1);

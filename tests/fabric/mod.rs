@@ -2,9 +2,15 @@
 
 use fizeau_domain::labels::Kind;
 use fizeau_judge::localise::{
-    Answer, Exchange, Findings, Group, GroupOf, LEAST_EFFECT, Named, judge_with, plan::Plan,
+    Answer, Exchange, Findings, Group, GroupOf, LEAST_EFFECT, Named, judge_with,
+    plan::{Plan, Round},
 };
 use std::collections::BTreeSet;
+use zoo::{Noise, Zoo};
+
+#[expect(dead_code, reason = "what sessions have in common is for judges of fleets")]
+#[path = "../zoo/mod.rs"]
+pub mod zoo;
 
 /// A fabric. Rates are shares of a healthy exchange's.
 #[derive(Clone, Debug)]
@@ -13,8 +19,18 @@ pub struct Fabric {
     pub jitter: f64,
     /// Standard deviation of the healthy ranks' own rates.
     pub differ: f64,
+    /// How rates scatter by the jitter.
+    pub noise: Noise,
     /// Share of exchanges that congestion slows, to 10 % to 90 % of their rate.
     pub congestion: f64,
+    /// Share of exchanges whose way through the network is a slower one, and its rate: flows that
+    /// a hash puts on the same uplink.
+    pub detour: (f64, f64),
+    /// The group of each rank and the rates between each two groups, as behind the switches of one
+    /// machine. None: all pairs are alike.
+    pub topology: Option<Topology>,
+    /// How often each two ranks meet, in place of a number of rounds.
+    pub meetings: Option<u32>,
     /// The host of each rank.
     pub hosts: Vec<u32>,
     /// Rate of exchanges within a host.
@@ -38,6 +54,57 @@ pub struct Fabric {
     /// Whether more rounds follow on doubt. They do where rounds are measured, and not where rates
     /// are read from a file.
     pub further: bool,
+}
+
+/// Ranks in groups, whose pairs have a rate for each two groups. Nobody is slow.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// The group of each rank.
+    pub group: Vec<usize>,
+    /// The rate between the ranks of two groups, and within one.
+    pub rates: Vec<Vec<f64>>,
+}
+
+impl Topology {
+    /// Groups of these sizes, at one rate within each and at another across.
+    pub fn new(sizes: &[usize], within: f64, across: f64) -> Topology {
+        let groups = sizes.len();
+        let of = |at: usize| std::iter::repeat_n(at, sizes[at]);
+        let rate = |one: usize, other: usize| if one == other { within } else { across };
+        Topology {
+            group: (0..groups).flat_map(of).collect(),
+            rates: (0..groups).map(|one| (0..groups).map(|b| rate(one, b)).collect()).collect(),
+        }
+    }
+
+    /// 4 to 16 ranks in 2 to 4 groups of 2 at least, each rank anywhere, faster within or across by
+    /// a ninth at least, sometimes at a rate of its own within each group.
+    pub fn drawn(random: &mut oorandom::Rand64) -> Topology {
+        let below =
+            |random: &mut oorandom::Rand64, end: u32| random.rand_range(0..u64::from(end)) as usize;
+        let ranks = 4 + below(random, 13);
+        let most = (ranks / 2).min(4) as u32;
+        let groups = 2 + below(random, most - 1);
+        let mut sizes = vec![2; groups];
+        for _ in 2 * groups..ranks {
+            sizes[below(random, groups as u32)] += 1;
+        }
+        let slow = 0.3 + 0.6 * random.rand_float();
+        let is_fast_within = random.rand_float() < 0.5;
+        let (within, across) = if is_fast_within { (1.0, slow) } else { (slow, 1.0) };
+        let mut drawn = Topology::new(&sizes, within, across);
+        if is_fast_within && random.rand_float() < 0.3 {
+            (0..groups).for_each(|at| drawn.rates[at][at] = 1.0 + 0.2 * at as f64);
+        }
+        for last in (1..ranks).rev() {
+            drawn.group.swap(last, below(random, last as u32 + 1));
+        }
+        drawn
+    }
+
+    fn rate(&self, one: u32, other: u32) -> f64 {
+        self.rates[self.group[one as usize]][self.group[other as usize]]
+    }
 }
 
 /// What is planted in a component.
@@ -113,7 +180,11 @@ impl Fabric {
         Fabric {
             jitter,
             differ: 0.0,
+            noise: Noise::Normal,
             congestion: 0.0,
+            detour: (0.0, 1.0),
+            topology: None,
+            meetings: None,
             hosts: (0..ranks).collect(),
             near: 1.0,
             slow: Vec::new(),
@@ -126,6 +197,13 @@ impl Fabric {
             apart: None,
             further: true,
         }
+    }
+
+    /// A healthy machine whose ranks are in groups.
+    pub fn grouped(topology: Topology, jitter: f64, meetings: u32) -> Fabric {
+        let ranks = topology.group.len() as u32;
+        let (topology, meetings) = (Some(topology), Some(meetings));
+        Fabric { topology, meetings, ..Fabric::healthy(ranks, jitter) }.read_back()
     }
 
     /// So many slow ranks, drawn at random, at one rate.
@@ -143,6 +221,7 @@ impl Fabric {
         round: u32,
         (one, other): (u32, u32),
         own: &[f64],
+        time: Option<f64>,
         random: &mut oorandom::Rand64,
     ) -> Exchange {
         let mut rate = own[one as usize].min(own[other as usize]);
@@ -174,8 +253,37 @@ impl Fabric {
         if random.rand_float() < self.congestion {
             rate *= 0.1 + 0.8 * random.rand_float();
         }
-        let rate = rate * (1.0 + self.jitter * normal(random)).max(0.0);
+        if self.detour.0 > 0.0 && random.rand_float() < self.detour.0 {
+            rate *= self.detour.1;
+        }
+        rate *= self.topology.as_ref().map_or(1.0, |topology| topology.rate(one, other));
+        let rate = match time {
+            None => rate * (1.0 + self.jitter * normal(random)).max(0.0),
+            Some(time) => rate / time,
+        };
         Exchange { round, one, other, rate: 45e9 * rate }
+    }
+
+    /// Adds the exchanges of some rounds, one session of the noise.
+    fn measure(
+        &self,
+        first: u32,
+        rounds: &[Round],
+        own: &[f64],
+        exchanges: &mut Vec<Exchange>,
+        random: &mut oorandom::Rand64,
+    ) {
+        let count = rounds.iter().map(Vec::len).sum();
+        let mut times = Vec::new();
+        if self.noise != Noise::Normal {
+            times = Zoo::new(random.rand_u64()).times(self.noise, count, self.jitter);
+        }
+        let mut times = times.into_iter();
+        for (round, pairs) in (first..).zip(rounds) {
+            for &pair in pairs {
+                exchanges.push(self.exchange(round, pair, own, times.next(), random));
+            }
+        }
     }
 
     /// Without the rounds that follow on doubt.
@@ -186,22 +294,17 @@ impl Fabric {
     /// The planned rounds, and those in which slow pairs meet again.
     pub fn play(&self, rounds: u32, random: &mut oorandom::Rand64) -> (Vec<Exchange>, Findings) {
         let ranks = self.hosts.len() as u32;
+        let all_met = ranks - 1 + ranks % 2;
+        let rounds = self.meetings.map_or(rounds, |meetings| meetings * all_met);
         let own: Vec<f64> = (0..ranks).map(|_| 1.0 + self.differ * normal(random)).collect();
         let mut exchanges = Vec::new();
         let plan = Plan { ranks, apart: self.apart.map(|kind| &self.kinds[kind]) };
         let judge = |exchanges: &[Exchange]| judge_with(&self.hosts, &self.kinds, exchanges);
-        for round in 0..rounds {
-            for pair in plan.round(round) {
-                exchanges.push(self.exchange(round, pair, &own, random));
-            }
-        }
+        let planned: Vec<Round> = (0..rounds).map(|round| plan.round(round)).collect();
+        self.measure(0, &planned, &own, &mut exchanges, random);
         let found = judge(&exchanges);
         let more = if self.further { plan.further(rounds, &found) } else { Vec::new() };
-        for (round, pairs) in (rounds..).zip(&more) {
-            for &pair in pairs {
-                exchanges.push(self.exchange(round, pair, &own, random));
-            }
-        }
+        self.measure(rounds, &more, &own, &mut exchanges, random);
         let found = if more.is_empty() { found } else { judge(&exchanges) };
         (exchanges, found.beyond(LEAST_EFFECT))
     }

@@ -3,7 +3,7 @@
 //! prints.
 
 #[path = "../fabric/mod.rs"]
-mod fabric;
+pub(crate) mod fabric;
 
 use fabric::{Fabric, SlowComponent, Tally, tally};
 use fizeau_domain::labels::Kind;

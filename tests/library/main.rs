@@ -39,6 +39,7 @@ mod limits;
 mod load;
 mod load_ab;
 mod localise;
+mod localise_groups;
 mod many_rows;
 mod models;
 mod nccl_tests;

@@ -118,7 +118,11 @@ impl Zoo {
                 Between::Nothing => 1.0,
                 Between::Bias(scale) => (scale * self.normal()).exp(),
                 Between::Dip { probability, depth } => {
-                    if self.0.rand_float() < probability { 1.0 / (1.0 - depth) } else { 1.0 }
+                    if self.0.rand_float() < probability {
+                        1.0 / (1.0 - depth)
+                    } else {
+                        1.0
+                    }
                 }
                 Between::Walk(step) => {
                     walked += step * self.normal();

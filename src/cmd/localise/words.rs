@@ -3,7 +3,7 @@
 use super::LocaliseArgs;
 use fizeau_domain::{spec::STUB, units::Bytes};
 use fizeau_judge::localise::{
-    self, Answer, Findings, Group, GroupOf, Inside, Named,
+    self, Answer, Findings, Group, GroupOf, Inside, Layout, Named,
     power::{self, Fault},
     raw::Measured,
 };
@@ -32,6 +32,8 @@ pub(super) struct Found {
     /// Ranks that are fast with each other and with nobody else, where more than half of the ranks
     /// may be slow.
     faster: Option<FasterRanks>,
+    /// Groups of ranks whose pairs have rates of their own, as behind the switches of a machine.
+    layout: Option<Groups>,
     /// Relative standard deviation of a healthy exchange's rate; absent on a stub.
     jitter: Option<f64>,
     /// A rank that is slower by this share in every exchange would have been named; absent on a
@@ -98,6 +100,71 @@ struct FasterRanks {
     words: String,
 }
 
+/// Groups of ranks that were compared within themselves.
+#[derive(Serialize)]
+struct Groups {
+    groups: Vec<Vec<u32>>,
+    /// Lowest and highest usual rate within a group; absent on a stub.
+    within_bytes_per_second: Option<[f64; 2]>,
+    /// Lowest and highest usual rate between two groups; absent on a stub.
+    across_bytes_per_second: Option<[f64; 2]>,
+    #[serde(skip)]
+    words: String,
+}
+
+impl Groups {
+    fn of(layout: &Layout, is_stub: bool) -> Groups {
+        let known = |rates: [f64; 2]| (!is_stub).then_some(rates);
+        let rates = |rates: [f64; 2]| match known(rates) {
+            None => STUB.to_owned(),
+            Some([low, high]) => {
+                let [low, high] = [low, high].map(|rate| gigabytes(rate / 1e9));
+                if low == high { format!("{low} GB/s") } else { format!("{low} to {high} GB/s") }
+            }
+        };
+        let path = match layout.is_faster_within() {
+            Some(true) => ": the path between groups is slower than the paths within them",
+            Some(false) => ": the path between groups is faster than the paths within them",
+            None => "",
+        };
+        let words = format!(
+            "{} ({}): {} within a group, {} across{path}",
+            layout.words(),
+            members(&layout.groups),
+            rates(layout.within),
+            rates(layout.across),
+        );
+        Groups {
+            groups: layout.groups.clone(),
+            within_bytes_per_second: known(layout.within),
+            across_bytes_per_second: known(layout.across),
+            words,
+        }
+    }
+}
+
+/// A rate in GB/s with two decimals at most: `0.87`, `12.0`, `450`.
+fn gigabytes(value: f64) -> String {
+    let decimals = if value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$}")
+}
+
+/// The ranks of groups: `ranks 0, 1, 4 | 2, 3`.
+fn members(groups: &[Vec<u32>]) -> String {
+    let ranks = |group: &Vec<u32>| {
+        let shown: Vec<String> = group.iter().take(PRINTED_MAX).map(u32::to_string).collect();
+        let more = if group.len() > shown.len() { ", .." } else { "" };
+        shown.join(", ") + more
+    };
+    format!("ranks {}", groups.iter().map(ranks).collect::<Vec<_>>().join(" | "))
+}
+
 /// How many rounds a fault needs to be found.
 #[derive(Serialize)]
 struct Needed {
@@ -139,6 +206,7 @@ pub(super) fn found(measured: &Measured, findings: &Findings, args: &LocaliseArg
             gain: share.of(faster.gain),
             words: faster.words(),
         }),
+        layout: findings.layout.as_ref().map(|layout| Groups::of(layout, share.is_stub)),
         jitter,
         least_loss: jitter.and_then(|jitter| power::least_loss(ranks, fewest, jitter)),
         needed: Needed {
@@ -246,6 +314,7 @@ pub(super) fn words(found: &Found, measured: &Measured) -> Vec<String> {
     if !named {
         lines.push(nobody(found, measured));
     }
+    lines.extend(found.layout.as_ref().map(|layout| layout.words.clone()));
     lines.extend(slight(found));
     lines.extend(unexplained(found));
     if let Some(FasterRanks { ranks, exchanges, gain, words }) = &found.faster {
@@ -310,6 +379,11 @@ fn nobody(found: &Found, measured: &Measured) -> String {
     let size = found.size_bytes.map(|size| format!(" of {size}")).unwrap_or_default();
     let what = match (&found.undecided, found.least_loss) {
         (Some(why), _) => format!("who is slow cannot be told: {why}"),
+        (None, Some(loss)) if found.layout.is_some() => format!(
+            "no rank is slow within its group; one slower by {:.0} % in every exchange would have \
+             shown",
+            loss * 100.0
+        ),
         (None, Some(loss)) => format!(
             "nobody is slow; a rank slower by {:.0} % in every exchange would have shown",
             loss * 100.0

@@ -7,7 +7,7 @@
 //! of the healthy rate, and of all explanations that it ends in the likeliest is taken.
 
 use super::{
-    Exchange,
+    Exchange, chance,
     odds::{Noise, log_odds},
 };
 use fizeau_domain::stats::quantile::{median, median_absolute_deviation};
@@ -160,7 +160,63 @@ impl<'e> Rates<'e> {
         }) || fits[0].differ > DIFFER_FROM;
         let mut best = fits.swap_remove(0);
         best.doubt = doubt;
-        Some(best)
+        Some(self.beyond_chance(best))
+    }
+
+    /// The explanation without the suspects whose rates chance may have given them: the least
+    /// certain is dropped and the others are tried again. More rounds may tell.
+    fn beyond_chance(&self, fit: Fit) -> Fit {
+        let mut named: Vec<(Suspect, f64)> = fit.named.clone();
+        loop {
+            let suspects: BTreeSet<Suspect> = named.iter().map(|(suspect, _)| *suspect).collect();
+            let p = named.iter().map(|(suspect, _)| self.p_by_chance(*suspect, &suspects, &fit));
+            let worst = p.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((at, _)) = worst.filter(|(_, p)| *p >= chance::CHANCE_MAX) else { break };
+            named.remove(at);
+        }
+        if named.len() == fit.named.len() {
+            return fit;
+        }
+        let suspects: BTreeSet<Suspect> = named.iter().map(|(suspect, _)| *suspect).collect();
+        let Some(look) = self.look(&suspects, None) else { return fit };
+        let mut shares = vec![None; self.exchanges.len()];
+        for at in self.judged() {
+            shares[at] = Some(self.share(at, look.levels));
+        }
+        let (noise, differ) = (look.noise, look.differ);
+        Fit { named, noise, differ, shares, doubt: true, ..fit }
+    }
+
+    /// The probability, at most, that chance gives any suspect of this kind rates as low as this
+    /// one's, by the exchanges that no other of the suspects touches.
+    fn p_by_chance(&self, suspect: Suspect, named: &BTreeSet<Suspect>, fit: &Fit) -> f64 {
+        let (mut own, mut pool) = (Vec::new(), Vec::new());
+        for at in self.judged() {
+            let exchange = &self.exchanges[at];
+            let Some(share) = fit.shares[at] else { continue };
+            if exchange.touched_by_other(named, suspect) {
+                continue;
+            }
+            pool.push(share);
+            if exchange.has(suspect) {
+                own.push(share);
+            }
+        }
+        let all = match suspect {
+            Suspect::Rank(_) => self.of_rank.len(),
+            Suspect::Link(..) => self.of_pair.len(),
+        };
+        let others_named = named
+            .iter()
+            .filter(|one| {
+                matches!(
+                    (one, suspect),
+                    (Suspect::Rank(_), Suspect::Rank(_)) | (Suspect::Link(..), Suspect::Link(..))
+                )
+            })
+            .count()
+            - 1;
+        chance::p_of_any(&own, &pool, all - others_named)
     }
 
     fn explain_from(&self, start: f64) -> Option<Fit> {

@@ -3,17 +3,20 @@
 //!
 //! In a round every rank exchanges data with one other, all pairs at once ([`plan`]). A slow pair
 //! blames two ranks, and congestion blames pairs of healthy ones now and then. [`judge`] weighs all
-//! rounds together: `odds` weighs one suspect, `fit` finds the explanation of all rates, `group`
+//! rounds together: `odds` weighs one suspect, `fit` finds the explanation of all rates, `chance` drops
+//! suspects whose rates chance may have given them, `layout` finds groups behind switches, `group`
 //! says which slow ranks are neighbours, `component` which component that the operator has named is
 //! slow, `faster` finds the healthy ranks where most
 //! are slow, `few` tries every explanation of four ranks at most. [`raw`] reads and writes rates,
 //! so that a verdict can be looked at again, and [`power`] says how many rounds a fault needs.
 
+mod chance;
 mod component;
 mod faster;
 mod few;
 mod fit;
 mod group;
+mod layout;
 mod odds;
 pub mod plan;
 pub mod power;
@@ -23,6 +26,7 @@ pub use component::SlowPath;
 pub use faster::Faster;
 pub use fit::Suspect;
 pub use group::{Group, GroupOf, Inside};
+pub use layout::Layout;
 
 use few::FEW_MAX;
 use fit::{CONGESTION, DIFFER_MAX, Fit, Rates, SLOW_DEVIATIONS};
@@ -159,6 +163,10 @@ pub struct Findings {
     /// Ranks that are fast with each other and with nobody else: more of the others may be slow
     /// than are named.
     pub faster: Option<Faster>,
+    /// Groups of ranks whose pairs have rates of their own, as behind the switches of a machine:
+    /// ranks were compared within these, and all other shares are of the usual rate between the
+    /// groups of a pair.
+    pub layout: Option<Layout>,
     /// What is slow for certain, and by less than the least effect that counts: a rank, the ranks
     /// of a group or those of a link, with their rate as a share of the healthy rate.
     pub slight: Vec<(Vec<u32>, f64)>,
@@ -179,6 +187,12 @@ const EXCHANGES_SURE: u32 = 3;
 /// This many exchanges more than those by which a slow rank is named clear all others, where what
 /// was seen leaves doubt: a rank that hides among few others has had luck in those.
 const EXCHANGES_BEYOND_DOUBT: u32 = 4;
+
+/// A pair that is below this share of the usual rate is not passed over, even if it met once.
+const HALVED: f64 = 0.5;
+
+/// Up to this many pairs are named in words.
+const PAIRS_SHOWN: usize = 8;
 
 /// The least effect that counts, as a share of the healthy rate, unless told otherwise. Healthy
 /// ranks differ by a percent or so, and with little jitter that is certain after a few rounds.
@@ -223,12 +237,29 @@ pub fn judge(hosts: &[u32], exchanges: &[Exchange]) -> Findings {
 /// # Panics
 /// As [`judge`].
 pub fn judge_with(hosts: &[u32], kinds: &[Kind], exchanges: &[Exchange]) -> Findings {
+    judge_at(hosts, kinds, exchanges, true)
+}
+
+/// The same, where it is known whether all ranks may be on one machine.
+fn judge_at(hosts: &[u32], kinds: &[Kind], exchanges: &[Exchange], one_machine: bool) -> Findings {
+    let plain = weighed(hosts, kinds, exchanges);
+    let is_near = |one: &Exchange| one.is_near(hosts) == exchanges[0].is_near(hosts);
+    if hosts.len() <= FEW_MAX || !kinds.is_empty() || !exchanges.iter().all(is_near) {
+        return plain;
+    }
+    let Some(found) = layout::find(hosts.len(), exchanges, one_machine) else { return plain };
+    let within = weighed(hosts, kinds, &found.shares(exchanges));
+    Findings { layout: Some(found.layout), ..within }
+}
+
+fn weighed(hosts: &[u32], kinds: &[Kind], exchanges: &[Exchange]) -> Findings {
     let without_weighing = |answer| Findings {
         answer,
         jitter: None,
         unexplained: Vec::new(),
         fast: Vec::new(),
         faster: None,
+        layout: None,
         slight: Vec::new(),
         doubt: false,
     };
@@ -279,8 +310,8 @@ pub fn judge_with(hosts: &[u32], kinds: &[Kind], exchanges: &[Exchange]) -> Find
     let (unexplained, fast) = (once(unexplained), once(fast));
     let is_open = matches!(answer, Answer::Undecided(_));
     let doubt = fit.doubt || is_open || !unexplained.is_empty() || !fast.is_empty();
-    let slight = Vec::new();
-    Findings { answer, jitter: Some(fit.noise.jitter), unexplained, fast, faster, slight, doubt }
+    let (jitter, layout, slight) = (Some(fit.noise.jitter), None, Vec::new());
+    Findings { answer, jitter, unexplained, fast, faster, layout, slight, doubt }
 }
 
 /// Where nobody is named: nobody is slow, if a slow rank would have shown.
@@ -306,6 +337,9 @@ fn unnamed(ranks: usize, exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)])
             }
             _ => {}
         }
+    }
+    if let Some(why) = halved(exchanges, fit, slow) {
+        return Answer::Undecided(why);
     }
     let all = fit.shares.iter().flatten().count();
     if slow.len() as f64 > CONGESTION[1] * all as f64 {
@@ -338,6 +372,32 @@ fn unnamed(ranks: usize, exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)])
         ));
     }
     Answer::Nobody
+}
+
+/// Pairs that lost more than half of the usual rate whenever they met, and that no rank explains.
+fn halved(exchanges: &[Exchange], fit: &Fit, slow: &[(u32, u32)]) -> Option<String> {
+    let is_halved = |pair: &(u32, u32)| {
+        let own = exchanges.iter().zip(&fit.shares).filter(|(one, _)| one.pair() == *pair);
+        own.filter_map(|(_, share)| *share).all(|share| share < HALVED)
+    };
+    let pairs: BTreeSet<(u32, u32)> = slow.iter().copied().filter(is_halved).collect();
+    let words: Vec<String> =
+        pairs.iter().take(PAIRS_SHOWN).map(|(one, other)| format!("{one}-{other}")).collect();
+    let more = match pairs.len() - words.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (pairs, was) = match pairs.len() {
+        0 => return None,
+        1 => ("pair", "was"),
+        _ => ("pairs", "were"),
+    };
+    Some(format!(
+        "the {pairs} {}{more} {was} below half of the usual rate whenever the two ranks met, and \
+         both ranks are faster with others: the link may be slow, or other traffic was in the way; \
+         let them meet three times",
+        words.join(", ")
+    ))
 }
 
 /// Whom each rank has met, in exchanges that are compared with others.

@@ -6,6 +6,7 @@
 //! docs/appendix/localise-rates.md sets these numbers beside simulations.
 
 use super::{
+    chance,
     fit::NAMED_FROM,
     odds::{LOSS_MIN, Noise, log_odds},
 };
@@ -50,7 +51,10 @@ fn is_named(ranks: u32, rounds: u32, jitter: f64, fault: Fault) -> bool {
         (0..rounds).map(|at| if at < slow { rate } else { 1.0 }).collect()
     };
     let threshold = f64::from(ranks).ln() + NAMED_FROM;
+    let all = ranks as usize * rounds as usize / 2;
+    let own = [rounds as usize, slow as usize];
     slow > 1
+        && chance::p_of_count(ranks as usize, all, slow as usize, own) < chance::CHANCE_MAX
         && rate < 1.0 - LOSS_MIN
         && log_odds(&shares(slow, rounds), noise) > threshold
         && log_odds(&shares(slow - 1, rounds - 1), noise) > 0.0

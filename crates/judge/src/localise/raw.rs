@@ -269,7 +269,10 @@ impl Measured {
 /// # Panics
 /// Where an exchange is of a rank that has no place.
 pub fn judge_places(ranks: &[RankPlace], exchanges: &[Exchange]) -> Findings {
-    super::judge_with(&hosts(ranks), &kinds(ranks), exchanges)
+    let hosts = hosts(ranks);
+    let is_known = ranks.iter().all(|place| place.host.is_some());
+    let one_machine = !is_known || hosts.iter().all(|host| *host == hosts[0]);
+    super::judge_at(&hosts, &kinds(ranks), exchanges, one_machine)
 }
 
 /// The components of all ranks, by kind.

@@ -8,10 +8,7 @@ use fizeau_judge::localise::power::{Fault, rounds_needed};
 #[path = "../tests/fabric/mod.rs"]
 mod fabric;
 
-use fabric::{
-    Fabric, SlowComponent, Topology, tally,
-    zoo::{NOISES, Noise},
-};
+use fabric::{Fabric, SlowComponent, Topology, tally, zoo::NOISES};
 
 /// With fewer runs limits are not judged: one run alone would break some of them.
 const RUNS_MIN: u32 = 50;
@@ -487,19 +484,6 @@ fn beyond(tables: &mut Tables) {
     }
 }
 
-/// Name of a noise, as `--noise` and pages of other judges write it.
-fn noise_words(noise: Noise) -> &'static str {
-    match noise {
-        Noise::Normal => "normal",
-        Noise::SlowTail => "log-normal slow tail",
-        Noise::Gamma => "exponential slow tail",
-        Noise::HeavyTail => "heavy tails",
-        Noise::Burst => "a burst of 30 %",
-        Noise::Modes => "two modes",
-        Noise::WarmUp => "warm-up",
-    }
-}
-
 /// Scale of each noise: its standard deviation, were it normal.
 const SCALES: [f64; 3] = [0.01, 0.02, 0.05];
 
@@ -516,14 +500,15 @@ fn zoo(tables: &mut Tables) {
     for ranks in [8, 64, 512] {
         let noises = NOISES.into_iter().flat_map(|noise| SCALES.map(|scale| (noise, scale)));
         let noises = noises.map(|(noise, scale)| {
-            let world = format!("{}, {}", noise_words(noise), percent(scale));
+            let world = format!("{noise:?}, {}", percent(scale));
             (world, Fabric { noise, ..Fabric::healthy(ranks, scale) })
         });
+        let healthy = Fabric::healthy(ranks, 0.01);
         let others = [
-            ("detours", Fabric { detour: (0.25, 0.92), ..Fabric::healthy(ranks, 0.01) }),
-            ("congestion", Fabric { congestion: 0.1, ..Fabric::healthy(ranks, 0.01) }),
+            ("detours", Fabric { detour: (0.25, 0.92), ..healthy.clone() }),
+            ("congestion", Fabric { congestion: 0.1, ..healthy }),
         ];
-        let others = others.map(|(world, fabric)| (format!("{world}, normal, 1 %"), fabric));
+        let others = others.map(|(world, fabric)| (format!("{world}, 1 %"), fabric));
         for (world, fabric) in noises.chain(others) {
             tables.row(&format!("{world}: nobody"), [ranks, 10], nobody, |_| fabric.clone());
             tables.row(&format!("{world}: one at 80 %"), [ranks, 10], one, |random| {
@@ -543,22 +528,15 @@ fn groups(tables: &mut Tables) {
     );
     let kept = Limits { somebody: Some(0.005), ..Limits::default() };
     let found = Limits { recall: Some(0.9), wrong: Some(0.1), ..Limits::default() };
-    let shapes: [(&str, &[usize]); 6] = [
-        ("3 + 2", &[3, 2]),
-        ("4 + 4", &[4, 4]),
-        ("5 + 3", &[5, 3]),
-        ("4 + 4 + 4", &[4, 4, 4]),
-        ("4 x 4", &[4, 4, 4, 4]),
-        ("6 + 4 + 3 + 2", &[6, 4, 3, 2]),
-    ];
+    let shapes: [&[usize]; 6] = [&[3, 2], &[4, 4], &[5, 3], &[4; 3], &[4; 4], &[6, 4, 3, 2]];
     for meetings in 1..=3 {
-        for (shape, sizes) in shapes {
+        for sizes in shapes {
             for (what, within, across) in [("within", 1.0, 0.6), ("across", 0.6, 1.0)] {
                 let topology = Topology::new(sizes, within, across);
                 let fabric = Fabric::grouped(topology, 0.01, meetings);
                 let ranks = fabric.hosts.len() as u32;
                 let rounds = [ranks, (ranks - 1 + ranks % 2) * meetings];
-                let world = format!("{shape}, faster {what}");
+                let world = format!("groups of {sizes:?}, faster {what}");
                 tables.row(&world, rounds, kept, |_| fabric.clone());
                 if sizes.len() == 2 && ranks < 8 {
                     continue;

@@ -6,25 +6,29 @@
 //! - A session of a device is the median of its repeats. Beside it stands the median of all devices
 //!   of its part on that day, where there are at least [`OTHERS_MIN`] others: what all of them lose
 //!   is a change of the part, and not of each.
-//! - The scatter from session to session is pooled over the part's devices, from differences of
-//!   successive sessions, robustly.
-//! - Of all places where a series may change the one is taken whose two sides are nearest to their
-//!   medians, and the probability is multiplied by their number; *H0: the change is at most the
-//!   least effect* is tested at a false discovery rate of 1 % over all series. So is *H0: no slope*
-//!   of a decay.
+//! - The scatter from session to session is that of the part's devices themselves: what each
+//!   session is off by itself, and how far levels walk ([`Scatter`]). A device that scatters far
+//!   more than the others is judged by its own.
+//! - A change needs at least two sessions on each side that agree, the last two among them.
+//!   Of all such places the one is taken whose two sides are nearest to their medians. *H0: no
+//!   change* is tested at a false discovery rate of 1 % over all series, and the change has to be
+//!   above the least effect with 95 % confidence.
+//! - As many sessions as are on one side may be bad ones by chance: how often single sessions are
+//!   off by the least effect is counted in all series, and a change has to be less likely than
+//!   that.
+//! - A decay is a slope (Theil and Sen) of which *H0: no slope* is refused at the same rate, and
+//!   which Kendall's test and the last two sessions show too.
 
 use super::{
+    course::{self, Fall, Level, Scatter},
     gather::column,
     row::{date, day_number},
     survey::Surveyed,
     units::is_gpu,
 };
-use crate::accept::decide::{Against, Bar, FALSE_DISCOVERIES, Standing};
+use crate::accept::decide::{FALSE_DISCOVERIES, FALSE_PASS};
 use fizeau_domain::{
-    stats::{
-        quantile::median,
-        student::{self, Variance},
-    },
+    stats::{quantile::median, student},
     text::clean,
 };
 use serde::Serialize;
@@ -42,6 +46,9 @@ pub const OTHERS_MIN: usize = 4;
 /// Days after which a decay that reaches the least effect is no news.
 const AHEAD_DAYS: f64 = 365.0;
 
+/// A device whose sessions' variance is above that of all by this factor is judged by its own.
+const FAR_NOISIER: f64 = 6.25;
+
 /// A change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
@@ -55,7 +62,8 @@ pub struct Change {
     pub since: String,
     /// How much the rate changed, as a share: negative where it fell.
     pub change: f64,
-    /// The probability of so much where it changed by the least effect.
+    /// The probability of so much where nothing changed: by the scatter of sessions, or by as many
+    /// single bad sessions in turn, whichever is likelier.
     pub probability: f64,
     /// What changed at the same time: `driver 570 -> 580`.
     pub with: Vec<String>,
@@ -121,16 +129,15 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
     let all = series(surveyed);
     let (long, short): (Vec<Series>, Vec<Series>) =
         all.into_iter().partition(|one| one.points.len() >= SESSIONS_MIN);
-    let scatters = scatters(&long);
-    let splits: Vec<(usize, f64, f64)> =
-        long.iter().map(|one| split(one, scatters[&one.subject])).collect();
-    let slopes: Vec<Option<(f64, f64)>> =
-        long.iter().map(|one| slope(one, scatters[&one.subject])).collect();
+    let judged = judged(&long);
     let limit = |all: &[f64]| {
         student::false_discovery_limit(all, FALSE_DISCOVERIES).unwrap_or(f64::NEG_INFINITY)
     };
-    let split_limit = limit(&splits.iter().map(|one| one.2).collect::<Vec<_>>());
-    let slope_limit = limit(&slopes.iter().flatten().map(|one| one.1).collect::<Vec<_>>());
+    let of_changes: Vec<f64> = judged.iter().map(|one| one.chance).collect();
+    let falls = judged.iter().zip(&long).filter(|(_, one)| one.points.len() >= DECAY_MIN);
+    let of_falls: Vec<f64> =
+        falls.map(|(one, _)| one.fall.map_or(1.0, |fall| fall.probability)).collect();
+    let (change_limit, fall_limit) = (limit(&of_changes), limit(&of_falls));
     let of_device = |one: &&Series| !one.node.is_empty();
     let mut found = Drift {
         mark: surveyed.report.mark.clone(),
@@ -138,16 +145,21 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
         short: short.iter().filter(of_device).count(),
         ..Drift::default()
     };
-    for ((one, (at, change, probability)), slope) in long.iter().zip(splits).zip(slopes) {
+    for (one, Judged { level, chance, fall }) in long.iter().zip(judged) {
         let metric = surveyed.strata.subjects[one.subject as usize].name.clone();
         let (node, device) = (one.node.clone(), one.device.clone());
-        if probability <= split_limit {
+        let least = level.least(FALSE_PASS).exp_m1();
+        if chance <= change_limit && least.abs() >= one.effect {
+            let at = level.at;
             let (since, with) = (one.points[at].time.clone(), with(surveyed, one, at));
-            let change = change.exp_m1();
+            let (change, probability) = (level.change.exp_m1(), chance);
             found.changes.push(Change { node, device, metric, since, change, probability, with });
             continue;
         }
-        let Some((slope, probability)) = slope.filter(|one| one.1 <= slope_limit) else { continue };
+        let Some(Fall { slope, probability }) = fall.filter(|one| one.probability <= fall_limit)
+        else {
+            continue;
+        };
         let (first, last) = (&one.points[0], &one.points[one.points.len() - 1]);
         let lost = -(slope * (last.day - first.day)).exp_m1();
         let days = ((1.0 - one.effect).ln() - slope * (last.day - first.day)) / slope;
@@ -236,78 +248,82 @@ fn series(surveyed: &Surveyed) -> Vec<Series> {
     { gpus }.filter(|one| is_gpu(&one.device) || !one.points.is_empty()).chain(whole).collect()
 }
 
-/// The scatter of one session of a device, by subject.
-fn scatters(all: &[Series]) -> HashMap<u32, Variance> {
-    let mut steps: HashMap<u32, Vec<f64>> = HashMap::new();
-    for one in all {
-        let own = steps.entry(one.subject).or_default();
-        own.extend(one.points.windows(2).map(|two| (two[1].log - two[0].log).abs()));
-    }
-    let variance = |steps: Vec<f64>| {
-        let scatter = 1.4826 * median(&steps) / std::f64::consts::SQRT_2;
-        // A median has about 0.37 of the information that squares have.
-        Variance { value: scatter * scatter, freedom: (0.37 * steps.len() as f64).max(1.0) }
-    };
-    steps.into_iter().map(|(subject, steps)| (subject, variance(steps))).collect()
+/// What a series shows.
+struct Judged {
+    level: Level,
+    /// The probability of its change where there is none; 1 where its sides do not agree.
+    chance: f64,
+    fall: Option<Fall>,
 }
 
-/// Where a series changes most: the first point after it, by how much, and the probability
-/// where it changed by no more than the least effect.
-fn split(one: &Series, scatter: Variance) -> (usize, f64, f64) {
-    let logs: Vec<f64> = one.points.iter().map(|point| point.log).collect();
-    let tests = (logs.len() - 1) as f64;
-    let at = |at: usize| {
-        let (before, after) = logs.split_at(at);
-        let change = median(after) - median(before);
-        let parts = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;
-        let error = Variance { value: 1.57 * scatter.value * parts, ..scatter };
-        let bar = Bar {
-            against: Against::Peers,
-            log: (1.0 - one.effect).ln(),
-            error: Variance { value: 0.0, freedom: f64::INFINITY },
-            may_pass: false,
-            may_fail: true,
-        };
-        let p = Standing::of(-change.abs(), error, &bar).below();
-        (at, change, (2.0 * tests * p).min(1.0))
-    };
-    // Where both sides are nearest to their medians.
-    let rest = |at: &usize| {
-        let (before, after) = logs.split_at(*at);
-        let of = |side: &[f64]| {
-            let middle = median(side);
-            side.iter().map(|log| (log - middle).abs()).sum::<f64>()
-        };
-        of(before) + of(after)
-    };
-    let best = (1..logs.len()).min_by(|a, b| rest(a).total_cmp(&rest(b)));
-    best.map_or((0, 0.0, 1.0), at)
+impl Series {
+    fn logs(&self) -> Vec<f64> {
+        self.points.iter().map(|point| point.log).collect()
+    }
 }
 
-/// The slope of a series by the day, and the probability of so steep a fall where there is none.
-fn slope(one: &Series, scatter: Variance) -> Option<(f64, f64)> {
-    let count = one.points.len() as f64;
-    if one.points.len() < DECAY_MIN {
-        return None;
+/// How often a single session is off its level by the least effect, in all series of a subject.
+#[derive(Clone, Copy, Default)]
+struct Lone {
+    low: usize,
+    high: usize,
+    sessions: usize,
+}
+
+impl Lone {
+    /// The probability that all sessions of one side of a change are such: those after it, or
+    /// those before it. With half a session more (Jeffreys), since none that was seen is not none.
+    fn chance(&self, change: f64, [before, after]: [usize; 2]) -> f64 {
+        let share = |count: usize| (count as f64 + 0.5) / (self.sessions as f64 + 1.0);
+        let (after_share, before_share) = match change < 0.0 {
+            true => (share(self.low), share(self.high)),
+            false => (share(self.high), share(self.low)),
+        };
+        after_share.powf(after as f64).max(before_share.powf(before as f64))
     }
-    let mean_day = one.points.iter().map(|point| point.day).sum::<f64>() / count;
-    let mean_log = one.points.iter().map(|point| point.log).sum::<f64>() / count;
-    let squares: f64 = one.points.iter().map(|point| (point.day - mean_day).powi(2)).sum();
-    if squares <= 0.0 {
-        return None;
+}
+
+/// Judges series that are long enough, each by the scatter of its subject.
+fn judged(all: &[Series]) -> Vec<Judged> {
+    let logs: Vec<Vec<f64>> = all.iter().map(Series::logs).collect();
+    let mut of_subjects: HashMap<u32, Vec<&[f64]>> = HashMap::new();
+    for (one, logs) in all.iter().zip(&logs) {
+        of_subjects.entry(one.subject).or_default().push(logs);
     }
-    let products =
-        one.points.iter().map(|point| (point.day - mean_day) * (point.log - mean_log)).sum::<f64>();
-    let slope = products / squares;
-    let error = Variance { value: scatter.value / squares, ..scatter };
-    let bar = Bar {
-        against: Against::Peers,
-        log: 0.0,
-        error: Variance { value: 0.0, freedom: f64::INFINITY },
-        may_pass: false,
-        may_fail: true,
+    let scatters: HashMap<u32, Scatter> =
+        of_subjects.into_iter().map(|(at, own)| (at, Scatter::of(&own))).collect();
+    let level = |(one, logs): (&Series, &Vec<f64>)| {
+        // What all of a part share does not show in its devices.
+        let factor = if one.node.is_empty() { 1.0 } else { FAR_NOISIER };
+        let scatter = scatters[&one.subject].widened(logs, factor);
+        (course::level(logs, &scatter), scatter)
     };
-    (slope < 0.0).then(|| (slope, Standing::of(slope, error, &bar).below()))
+    let levels: Vec<(Option<Level>, Scatter)> = all.iter().zip(&logs).map(level).collect();
+    let mut lone: HashMap<u32, Lone> = HashMap::new();
+    for ((one, logs), (level, _)) in all.iter().zip(&logs).zip(&levels) {
+        let known = lone.entry(one.subject).or_default();
+        let [low, high] = level.map_or([0, 0], |level| level.lone(logs, one.effect));
+        *known = Lone {
+            low: known.low + low,
+            high: known.high + high,
+            sessions: known.sessions + logs.len(),
+        };
+    }
+    let judge =
+        |((one, logs), (level, scatter)): ((&Series, &Vec<f64>), (Option<Level>, Scatter))| {
+            let level = level?;
+            let sides = [level.at, logs.len() - level.at];
+            let by_lone = lone[&one.subject].chance(level.change, sides);
+            let chance = match level.agrees {
+                true => level.probability(logs.len()).max(by_lone),
+                false => 1.0,
+            };
+            let days: Vec<f64> = one.points.iter().map(|point| point.day).collect();
+            let is_long = logs.len() >= DECAY_MIN;
+            let fall = is_long.then(|| course::fall(&days, logs, &scatter, &level)).flatten();
+            Some(Judged { level, chance, fall })
+        };
+    all.iter().zip(&logs).zip(levels).filter_map(judge).collect()
 }
 
 /// What of a device's identity changed at a point.

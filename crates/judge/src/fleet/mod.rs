@@ -16,6 +16,7 @@
 
 pub mod bundle;
 pub mod component;
+pub mod course;
 pub mod doubt;
 pub mod drift;
 pub mod flag;

@@ -1,0 +1,22 @@
+//! Tries `fizeau fleet drift` and `fizeau fleet survey` on fleets whose figures scatter as the zoo
+//! of noises (tests/zoo) has it, and prints the tables of docs/appendix/fleet-rates.md.
+//!
+//!     cargo run -p fizeau-judge --example fleet_zoo              # as the page has it
+//!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED
+
+mod judges;
+mod tables;
+#[path = "../../../../tests/zoo/mod.rs"]
+mod zoo;
+
+/// Fleets of each row.
+const FLEETS: u64 = 20;
+const SEED: u64 = 1849;
+
+fn main() -> Result<(), std::num::ParseIntError> {
+    let mut arguments = std::env::args().skip(1);
+    let fleets: u64 = arguments.next().map_or(Ok(FLEETS), |text| text.parse())?;
+    let seed: u64 = arguments.next().map_or(Ok(SEED), |text| text.parse())?;
+    print!("{}\n{}", tables::drift(fleets, seed), tables::survey(fleets, seed));
+    Ok(())
+}

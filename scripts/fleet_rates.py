@@ -1,6 +1,7 @@
 """How often the rule of `fizeau fleet` is right on planted fleets: prints docs/appendix/fleet-rates.md, and fails
 where a limit is not held. The fleets are those of examples/fleet/recipe.toml, of three sizes, whose counts
-are added up. About six minutes on one core.
+are added up. The last section tries the judges on the zoo of noises (tests/zoo), by the example `fleet_zoo`.
+About ten minutes on one core.
 
     cargo build --release && python3 scripts/fleet_rates.py > docs/appendix/fleet-rates.md
     python3 scripts/fleet_rates.py --sizes 100:50,10000:1       # fleets of a size: how many
@@ -170,10 +171,18 @@ def components(program, gpus, seeds, limits):
     limits.hold("Share of healthy fleets in which one is named", healthy / seeds, most=0.02)
 
 
+def zoo(fleets):
+    print("\n## A zoo of noises\n", flush=True)
+    command = ["cargo", "run", "--quiet", "--release", "-p", "fizeau-judge", "--example", "fleet_zoo", "--", str(fleets)]
+    print(" ".join(command), file=sys.stderr, flush=True)
+    print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout, end="")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=SIZES, help="GPUs of a fleet, and how many fleets of that size")
     parser.add_argument("--components", default="2048:100", help="the same of fleets with a slow component")
+    parser.add_argument("--zoo", type=int, default=20, help="fleets of each row of the zoo of noises")
     args = parser.parse_args()
     sizes = [tuple(map(int, size.split(":"))) for size in args.sizes.split(",")]
     program = pathlib.Path(os.environ.get("FIZEAU", "target/release/fizeau"))
@@ -190,6 +199,7 @@ def main():
         world(words, changes, kind, program, sizes, limits)
     shapes(program, sizes)
     components(program, *map(int, args.components.split(":")), limits)
+    zoo(args.zoo)
     if limits.faults:
         sys.exit(f"not held: {'; '.join(limits.faults)}")
 

@@ -138,7 +138,7 @@ pub fn compare_unchanged(runs: usize, seed: u64) -> String {
         "3 + 3 runs: fails, %",
         "4 + 4 runs: fails, %",
     ];
-    let noises = Noise::ALL.iter().chain([&Noise::FamilyModes]);
+    let noises = Noise::ALL.iter().chain([&Noise::FamilyModes, &Noise::Bursts]);
     markdown(&titles, &noises.map(row).collect::<Vec<_>>())
 }
 
@@ -163,7 +163,8 @@ pub fn compare_planted(runs: usize, seed: u64) -> String {
     let names = planted.map(|([a, b], planted)| format!("{a} + {b} runs: {}", planted.name()));
     let mut titles = vec!["noise between runs"];
     titles.extend(names.iter().map(String::as_str));
-    markdown(&titles, &Noise::ALL.iter().map(row).collect::<Vec<_>>())
+    let noises = Noise::ALL.iter().chain([&Noise::Bursts]);
+    markdown(&titles, &noises.map(row).collect::<Vec<_>>())
 }
 
 /// The table of `ab`.

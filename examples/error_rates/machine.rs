@@ -36,6 +36,9 @@ pub enum Noise {
     Modes,
     /// The same of all cases of one family, a quarter of the plan, which share the mode of a run.
     FamilyModes,
+    /// 1 % normal, and a tenth of the cases of each run, in a row at a place of the run's own, take
+    /// 30 % longer.
+    Bursts,
 }
 
 impl Noise {
@@ -60,6 +63,7 @@ impl Noise {
             Noise::Common => "3 % common to a run".into(),
             Noise::Modes => "modes by run".into(),
             Noise::FamilyModes => "modes that a family shares".into(),
+            Noise::Bursts => "a burst in each run".into(),
         }
     }
 
@@ -88,6 +92,10 @@ impl Noise {
         if self == Noise::FamilyModes {
             let slower = mode(random);
             cases[FAMILY..2 * FAMILY].iter_mut().for_each(|case| *case += slower);
+        }
+        if self == Noise::Bursts {
+            let start = random.below(CASES - CASES / 10);
+            cases[start..start + CASES / 10].iter_mut().for_each(|case| *case += 0.3f64.ln_1p());
         }
         if self == Noise::Neighbour && random.happens(0.5) {
             let length = ((0.1 + 0.3 * random.uniform()) * CASES as f64) as usize;
@@ -189,5 +197,6 @@ impl Planted {
 /// The id of a case, by whose parts cases are grouped.
 pub fn id(case: usize) -> String {
     let operation = ["stream", "gemm", "attention", "latency"][case / FAMILY % 4];
-    format!("{operation}/t{}/size{case}/kernel{}", case % 6, case % 3)
+    // Those of a group are measured one after the other, as a plan has them.
+    format!("{operation}/t{}/size{case}/kernel{}", case % FAMILY / 7, case % 3)
 }

@@ -68,7 +68,7 @@ fn halves_of_the_committed_record_agree() {
 #[test]
 fn compare_fails_no_machine_that_did_not_change() {
     let runs = 60;
-    for noise in Noise::ALL {
+    for noise in Noise::ALL.into_iter().chain([Noise::FamilyModes, Noise::Bursts]) {
         for sides in [[1, 1], [2, 2], [3, 3], [3, 1], [1, 3], [5, 1]] {
             let found = gates::compare(noise, Planted::Nothing, sides, runs, SEED);
             assert!(found.failed <= 8, "{}, {sides:?} runs: {found:?}", noise.name());

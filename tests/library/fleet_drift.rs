@@ -7,6 +7,7 @@ use fizeau_judge::fleet::{
     row::Row,
     survey::survey,
 };
+use proptest::prelude::*;
 
 /// Sessions of a fleet in the course of time, where `change` gives the factor of a device on a day.
 fn course(days: u32, change: &dyn Fn(&Row<'_>, u32) -> f64) -> Vec<Row<'static>> {
@@ -76,4 +77,64 @@ fn few_sessions_say_nothing() {
     let found = drifted(&course(3, &|row, day| if is_it(row) && day > 1 { 0.5 } else { 1.0 }));
     assert_eq!((found.series, found.short), (0, 32));
     assert!(found.changes.is_empty());
+}
+
+fn names_nobody(rows: &[Row<'_>]) -> Result<(), TestCaseError> {
+    let found = drifted(rows);
+    prop_assert!(found.changes.is_empty() && found.decays.is_empty(), "{:?}", found);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// A neighbour, a hot day or a warm-up: whatever it was, it is over.
+    #[test]
+    fn one_bad_session_names_nobody(
+        days in 4u32..22,
+        place in 0.0f64..1.0,
+        factor in prop_oneof![0.3f64..0.97, 1.03f64..1.3],
+        many in any::<bool>(),
+    ) {
+        let last = |text: &str| u32::from(text.as_bytes()[text.len() - 1]);
+        let bad = |row: &Row<'_>, of: u32| {
+            let own = if many { last(&row.device) + 3 * last(&row.node) } else { 0 };
+            of == ((place * f64::from(days)) as u32 + own) % days
+        };
+        let is_bad = |row: &Row<'_>, day: u32| bad(row, day) && (many || is_it(row));
+        let dip = |row: &Row<'_>, day: u32| if is_bad(row, day) { factor } else { 1.0 };
+        let rows = course(days, &dip);
+        names_nobody(&rows)?;
+        // Nor where the device is alone in its store.
+        let alone: Vec<Row<'_>> = rows.into_iter().filter(|row| is_it(row)).collect();
+        names_nobody(&alone)?;
+    }
+
+    #[test]
+    fn warming_up_in_the_first_session_names_nobody(days in 4u32..22, lost in 0.03f64..0.5) {
+        names_nobody(&course(days, &|_, day| if day == 0 { 1.0 - lost } else { 1.0 }))?;
+        names_nobody(&course(days, &|row, day| {
+            if day == 0 && is_it(row) { 1.0 - lost } else { 1.0 }
+        }))?;
+    }
+}
+
+#[test]
+fn two_low_sessions_at_the_end_are_a_fall_where_none_is_low_by_itself() {
+    let found = drifted(&course(12, &|row, day| if is_it(row) && day > 9 { 0.9 } else { 1.0 }));
+    let [one] = &found.changes[..] else { panic!("{:?}", found.changes) };
+    assert!(one.since.starts_with("2026-01-11") && one.change < -0.08, "{one:?}");
+    // What recovered is no fall.
+    let back = |row: &Row<'_>, day: u32| {
+        if is_it(row) && (5..9).contains(&day) { 0.9 } else { 1.0 }
+    };
+    assert!(drifted(&course(16, &back)).changes.iter().all(|one| one.change > 0.0));
+}
+
+#[test]
+fn one_device_alone_has_its_step_found() {
+    let rows = course(20, &|row, day| if is_it(row) && day >= 10 { 0.94 } else { 1.0 });
+    let alone: Vec<Row<'_>> = rows.into_iter().filter(|row| is_it(row)).collect();
+    let found = drifted(&alone);
+    assert_eq!((found.changes.len(), found.decays.len()), (1, 0), "{found:?}");
 }

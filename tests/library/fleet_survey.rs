@@ -25,7 +25,7 @@ impl Normal {
 }
 
 /// A row of a healthy GPU, but for what a test changes.
-fn row(node: u32, gpu: u32, values: Vec<f64>) -> Row<'static> {
+pub fn row(node: u32, gpu: u32, values: Vec<f64>) -> Row<'static> {
     Row {
         format: FORMAT,
         session: format!("s{node}").into(),
@@ -104,7 +104,7 @@ fn a_slow_gpu_fails_with_its_node_and_the_text_says_so_first() {
     assert_eq!((node.verdict, node.devices.fail), (Verdict::Fail, 1));
     let text = format::fleet::text(&report);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "FAIL  6 nodes, 48 GPUs: 47 pass, 1 fail, 0 inconclusive");
+    assert_eq!(lines[0], "FAIL  6 nodes, 48 GPUs, one session: 47 pass, 1 fail, 0 inconclusive");
     assert!(lines[1].starts_with("do: measure 1 device again, each in turn"), "{text}");
     assert!(lines[2].starts_with("FAIL  n3 cuda:5 (GPU-3-5)  memory read: "), "{text}");
     assert!(text.contains("5 repeats see a loss of 3."), "{text}");
@@ -509,7 +509,10 @@ fn the_page_of_a_fleet_is_light_and_shows_who_fails_and_nothing_as_markup() {
     let found = survey(gathered(&rows), &options(), &labels, None);
     let page = format::fleet_page::page(&found);
     let body = page.find("<h1").expect("a heading");
-    assert!(page[body..].starts_with("<h1 class=fail>FAIL  40 nodes, 320 GPUs: "), "{page}");
+    assert!(
+        page[body..].starts_with("<h1 class=fail>FAIL  40 nodes, 320 GPUs, one session: "),
+        "{page}"
+    );
     assert!(!page.contains("<b>") && page.contains("&lt;b&gt;"));
     assert!(page.contains("n3 cuda:5: memory read, loses 8."), "{page}");
     assert!(page.contains("History, beside today's median: 2026-11-20T10:00:00Z -8."), "{page}");

@@ -9,6 +9,8 @@ mod sha256;
 mod synthetic;
 #[path = "../tightness/mod.rs"]
 mod tightness;
+#[path = "../zoo/mod.rs"]
+mod zoo;
 
 mod accept_rates;
 mod claim_laws;
@@ -25,8 +27,10 @@ mod error_rates;
 mod faults;
 mod fleet;
 mod fleet_drift;
+mod fleet_floors;
 mod fleet_retest;
 mod fleet_survey;
+mod fleet_zoo;
 mod formats;
 mod frontier;
 mod fuzz;

@@ -1,7 +1,7 @@
 //! What `fleet drift` and `fleet survey` say of fleets whose figures scatter as the zoo of noises
 //! has it: whom they name where all are healthy, and which planted faults they find.
 
-use super::zoo::{Between, Noise, Zoo};
+use super::zoo::{Between, NOISES, Noise, Zoo};
 use fizeau_domain::{labels::Labels, verdict::Verdict};
 use fizeau_judge::fleet::{
     drift::{Drift, drift},
@@ -50,40 +50,39 @@ pub struct World {
     pub shared: Shared,
 }
 
-const fn within(name: &'static str, noise: Noise) -> World {
-    World { name, noise, between: Between::Nothing, shared: Shared::Device }
-}
-
-const fn between(name: &'static str, between: Between, shared: Shared) -> World {
-    World { name, noise: Noise::Normal, between, shared }
-}
-
 /// The worlds of the tables.
-pub const WORLDS: [World; 15] = [
-    within("normal", Noise::Normal),
-    within("slow tail, log-normal", Noise::SlowTail),
-    within("slow tail, gamma", Noise::Gamma),
-    within("heavy tails", Noise::HeavyTail),
-    within("bursts", Noise::Burst),
-    within("two modes", Noise::Modes),
-    within("warm-up", Noise::WarmUp),
-    between("each session off by 0.3 x effect", Between::Bias(0.3), Shared::Device),
-    between("each session off by 0.5 x effect", Between::Bias(0.5), Shared::Device),
-    between("each session of a node off by 0.3 x effect", Between::Bias(0.3), Shared::Node),
-    between("each session of a node off by 0.4 x effect", Between::Bias(0.4), Shared::Node),
-    between(
-        "1 % of the sessions 30 % slow",
-        Between::Dip { probability: 0.01, depth: 0.3 },
-        Shared::Device,
-    ),
-    between(
-        "2 % of the sessions of a node 20 % slow",
-        Between::Dip { probability: 0.02, depth: 0.2 },
-        Shared::Node,
-    ),
-    between("random walk of 0.1 x effect a session", Between::Walk(0.1), Shared::Device),
-    between("random walk of 0.2 x effect a session", Between::Walk(0.2), Shared::Device),
-];
+pub fn worlds() -> Vec<World> {
+    let within = NOISES.map(|noise| {
+        let name = match noise {
+            Noise::Normal => "normal",
+            Noise::SlowTail => "slow tail, log-normal",
+            Noise::Gamma => "slow tail, gamma",
+            Noise::HeavyTail => "heavy tails",
+            Noise::Burst => "bursts",
+            Noise::Modes => "two modes",
+            Noise::WarmUp => "warm-up",
+        };
+        World { name, noise, between: Between::Nothing, shared: Shared::Device }
+    });
+    let dip = |probability, depth| Between::Dip { probability, depth };
+    let between = [
+        ("each session off by 0.3 x effect", Between::Bias(0.3), Shared::Device),
+        ("each session off by 0.5 x effect", Between::Bias(0.5), Shared::Device),
+        ("each session of a node off by 0.3 x effect", Between::Bias(0.3), Shared::Node),
+        ("each session of a node off by 0.4 x effect", Between::Bias(0.4), Shared::Node),
+        ("1 % of the sessions 30 % slow", dip(0.01, 0.3), Shared::Device),
+        ("2 % of the sessions of a node 20 % slow", dip(0.02, 0.2), Shared::Node),
+        ("random walk of 0.1 x effect a session", Between::Walk(0.1), Shared::Device),
+        ("random walk of 0.2 x effect a session", Between::Walk(0.2), Shared::Device),
+    ];
+    let between = between.map(|(name, between, shared)| World {
+        name,
+        noise: Noise::Normal,
+        between,
+        shared,
+    });
+    within.into_iter().chain(between).collect()
+}
 
 /// What is planted in one device of a fleet, in the metric of its number.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,6 +17,6 @@ fn main() -> Result<(), std::num::ParseIntError> {
     let mut arguments = std::env::args().skip(1);
     let fleets: u64 = arguments.next().map_or(Ok(FLEETS), |text| text.parse())?;
     let seed: u64 = arguments.next().map_or(Ok(SEED), |text| text.parse())?;
-    print!("{}\n{}", tables::drift(fleets, seed), tables::survey(fleets, seed));
+    print!("{}", tables::page(fleets, seed));
     Ok(())
 }

@@ -243,8 +243,8 @@ impl Level {
     }
 }
 
-/// The slope of Theil (1950) and Sen (Journal of the American Statistical Association 63, 1968): the
-/// median of the slopes between any two sessions.
+/// The slope of Theil (1950) and Sen (Journal of the American Statistical Association 63, 1968):
+/// the median of the slopes between any two sessions.
 fn slope(days: &[f64], logs: &[f64]) -> f64 {
     let mut slopes = Vec::with_capacity(logs.len() * (logs.len() - 1) / 2);
     for (at, (day, log)) in days.iter().zip(logs).enumerate() {

@@ -35,7 +35,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
 /// Fewer sessions than these show no change.
-pub const SESSIONS_MIN: usize = 4;
+pub const SESSIONS_MIN: usize = 2 * course::SIDE_MIN;
 
 /// Fewer sessions than these show no decay.
 pub const DECAY_MIN: usize = 6;

@@ -10,6 +10,7 @@ use super::{
     strata::{Origin, Strata},
     units::Units,
 };
+use crate::accept::decide::Against;
 use fizeau_domain::{text::clean, verdict::Verdict};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
@@ -40,6 +41,12 @@ pub struct Flagged {
     /// Loss beside its stratum, as a share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
+    /// Loss below the floor, as a share, where the floor decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub below_floor: Option<f64>,
+    /// Whether `loss` is beside others: else it is none.
+    #[serde(skip)]
+    pub has_peers: bool,
     /// Standard error of `loss`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
@@ -267,6 +274,8 @@ impl Made<'_> {
             verdict,
             why: None,
             loss: None,
+            below_floor: None,
+            has_peers: false,
             error: None,
             probability: None,
             repeats: 0,
@@ -304,6 +313,10 @@ fn with_figures(flagged: Flagged, judged: &Judged) -> Flagged {
     Flagged {
         why: Some(judged.why),
         loss: Some(judged.loss),
+        below_floor: judged
+            .below_floor
+            .filter(|_| judged.verdict == Verdict::Fail && judged.against == Against::Floor),
+        has_peers: judged.has_peers,
         error: Some(judged.error).filter(|error| error.is_finite()),
         probability: Some(judged.probability).filter(|_| judged.verdict == Verdict::Fail),
         repeats: judged.repeats,
@@ -316,7 +329,7 @@ fn with_figures(flagged: Flagged, judged: &Judged) -> Flagged {
 fn order(flagged: &mut [Flagged]) {
     flagged.sort_by(|a, b| {
         let rank = |one: &Flagged| (one.verdict != Verdict::Fail, !one.confirmed);
-        let loss = |one: &Flagged| one.loss.unwrap_or_default();
+        let loss = |one: &Flagged| one.below_floor.or(one.loss).unwrap_or_default();
         let order = rank(a).cmp(&rank(b)).then(loss(b).total_cmp(&loss(a)));
         order.then_with(|| (&a.node, &a.device, &a.metric).cmp(&(&b.node, &b.device, &b.metric)))
     });

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::accept::decide::{
     Against, Bar, FALSE_DISCOVERIES, FALSE_PASS, MEDIAN, Others, PEERS_MIN, Standing,
-    error_of_median, is_too_noisy, noise, noise_of,
+    error_of_median, is_too_noisy, noise, noise_of, sum,
 };
 use fizeau_domain::{
     stats::{
@@ -19,6 +19,14 @@ use serde::Serialize;
 
 /// Probability with which a GPU that loses what a metric is said to see is found.
 pub const POWER: f64 = 0.9;
+
+/// Standard deviation between sessions of a healthy device, in least effects, as it is assumed
+/// until two sessions are there: temperature, placement and what shares the power differ from
+/// session to session, by 0.5 to 1 % of memory's rates and of products.
+pub const SESSION: f64 = 0.3;
+
+/// From this many GPUs on their own spread shows whether sessions differ by more than that.
+const SPREAD_MIN: usize = 20;
 
 /// More repeats than these are not proposed.
 pub const REPEATS_MAX: usize = 99;
@@ -56,6 +64,8 @@ pub enum Why {
     TooNoisy,
     /// Too near to its bar for its repeats.
     TooClose,
+    /// Below its bar in this session, by no more than sessions may differ: another one decides.
+    OneSession,
 }
 
 /// One metric of one GPU, judged.
@@ -67,6 +77,10 @@ pub struct Judged {
     pub why: Why,
     /// Which bar decided, or was nearest.
     pub against: Against,
+    /// 1 less the median rate over the floor, where there is one; negative above it.
+    pub below_floor: Option<f64>,
+    /// Whether there are others that it was set beside.
+    pub has_peers: bool,
     /// Logarithm of the median rate.
     pub log: f64,
     /// 1 less the median rate over that of the others of the stratum.
@@ -97,6 +111,10 @@ pub struct Whole {
     pub freedom: f64,
     /// Standard deviation of the GPUs' medians, as a share, robust.
     pub spread: f64,
+    /// Standard deviation of a session beyond that of its repeats, as a share.
+    pub session: f64,
+    /// Whether `session` is what earlier sessions show, and is not assumed.
+    pub is_session_known: bool,
     /// Whether the repeats scatter too much for the stratum to fail a GPU.
     pub is_gated: bool,
     /// The least loss that these repeats find with a probability of [`POWER`]; none where the
@@ -130,6 +148,8 @@ struct Row {
     /// By its stratum, where that may decide.
     stratum: Option<Standing>,
     floor: Option<Standing>,
+    /// Beside a device of the stratum that loses nothing, in any of its sessions.
+    healthy: Option<Standing>,
     centre: f64,
 }
 
@@ -137,6 +157,8 @@ struct Row {
 struct Known {
     pooled: Variance,
     is_gated: bool,
+    /// Variance of one session beyond that of its repeats.
+    session: Variance,
     rows: Vec<Row>,
 }
 
@@ -202,6 +224,7 @@ impl Known {
         let centres: Vec<f64> = rows.iter().map(|values| median(values)).collect();
         let least = rows.iter().map(|values| values.len()).min().unwrap_or(1);
         let references = References::of(&centres, least);
+        let session = session(group, &centres, pooled, least);
         let row = |(at, values): (usize, &&[f64])| {
             let own = noise_of(values, pooled);
             let error = error_of_median(own, values.len());
@@ -213,17 +236,27 @@ impl Known {
                 ..others.bar(pooled, group.least_effect)
             });
             let stand = |bar: &Bar| Standing::of(centres[at], error, bar);
+            let of = group.of(at);
+            let beside_healthy = |bar: &Bar| {
+                let of_sessions =
+                    Variance { value: session.value / f64::from(of.sessions.max(1)), ..session };
+                let bar = Bar { log: bar.log - (1.0 - group.least_effect).ln(), ..*bar };
+                Standing::of(centres[at], sum(&[error, of_sessions]), &bar)
+            };
+            let floor_may_fail = may_fail && of.floor_may_fail;
+            let floor_bar = |log: f64| floor_bar(log, floor_may_fail);
             Row {
                 log: centres[at],
                 repeats: values.len(),
                 error,
                 stratum: bar.as_ref().map(stand).filter(|_| is_known),
                 floor: group.floor.map(floor_bar).as_ref().map(stand).filter(|_| is_known),
+                healthy: bar.as_ref().map(beside_healthy),
                 centre: others.map_or(centres[at], |others| others.centre),
             }
         };
         let rows = rows.iter().enumerate().map(row).collect();
-        Known { pooled, is_gated, rows }
+        Known { pooled, is_gated, session, rows }
     }
 
     /// The probability by which a row may fail: the least under any bar, times their number. None
@@ -231,7 +264,7 @@ impl Known {
     fn probability(&self, row: &Row) -> Option<f64> {
         let bars = row.failing();
         let count = bars.clone().count();
-        let least = bars.map(|one| probability(&one)).fold(f64::INFINITY, f64::min);
+        let least = bars.map(|one| row.probability(&one)).fold(f64::INFINITY, f64::min);
         (count > 0).then(|| (least * count as f64).min(1.0))
     }
 
@@ -240,7 +273,11 @@ impl Known {
         let is_below = p.is_some_and(|p| p <= threshold);
         let stands = [row.stratum, row.floor].into_iter().flatten();
         let passes = row.stratum.is_some() && { stands }.all(|one| critical.passes(&one));
-        let lowest = row.failing().min_by(|a, b| a.t.total_cmp(&b.t));
+        let lowest = row.failing().min_by(|a, b| {
+            let order = row.probability(a).total_cmp(&row.probability(b));
+            order.then(a.t.total_cmp(&b.t))
+        });
+        let is_slow_now = |one: &Standing| one.bar.may_fail && probability(one) <= threshold;
         let (verdict, why) = match row.stratum {
             _ if is_below => (Verdict::Fail, Why::Decided),
             _ if self.pooled.freedom <= 0.0 => (Verdict::Inconclusive, Why::NoRepeats),
@@ -248,10 +285,13 @@ impl Known {
             // What is above the bar for all its noise passes.
             Some(_) if passes => (Verdict::Pass, Why::Decided),
             Some(one) if !one.bar.may_fail => (Verdict::Inconclusive, Why::TooNoisy),
+            Some(one) if is_slow_now(&one) => (Verdict::Inconclusive, Why::OneSession),
             Some(_) => (Verdict::Inconclusive, Why::TooClose),
         };
         let needed = match (why, row.stratum) {
             (Why::TooClose, Some(one)) => needed(row, &one, threshold),
+            // As many again, in another session.
+            (Why::OneSession, _) => 2 * row.repeats,
             _ => 0,
         };
         Judged {
@@ -259,6 +299,8 @@ impl Known {
             why,
             against: lowest.map_or(Against::Peers, |one| one.bar.against),
             log: row.log,
+            below_floor: row.floor.map(|one| 1.0 - (row.log - one.bar.log).exp()),
+            has_peers: row.stratum.is_some(),
             loss: 1.0 - (row.log - row.centre).exp(),
             error: row.error.value.sqrt(),
             probability: p.unwrap_or(1.0),
@@ -276,7 +318,7 @@ impl Known {
         let repeats = median(&counts).round() as usize;
         let noise = self.pooled.value.sqrt();
         let may_fail = !self.is_gated && self.rows.iter().any(|row| row.failing().count() > 0);
-        let reach = Reach::of(self, threshold).filter(|_| may_fail);
+        let reach = Reach::of(self, group.least_effect, threshold).filter(|_| may_fail);
         let twice =
             (1.0 - 2.0 * group.least_effect).max(0.01).ln() - (1.0 - group.least_effect).ln();
         Whole {
@@ -286,6 +328,8 @@ impl Known {
             noise,
             freedom: self.pooled.freedom,
             spread: 1.4826 * median_absolute_deviation(&centres),
+            session: self.session.value.sqrt(),
+            is_session_known: group.sessions.is_some(),
             is_gated: self.is_gated,
             sees: reach
                 .map(|one| 1.0 - (1.0 - group.least_effect) * (-one.distance(repeats)).exp()),
@@ -304,6 +348,8 @@ impl Whole {
             noise: 0.0,
             freedom: 0.0,
             spread: 0.0,
+            session: 0.0,
+            is_session_known: false,
             is_gated: false,
             sees: None,
             needed: None,
@@ -317,15 +363,46 @@ impl Row {
     fn failing(&self) -> impl Iterator<Item = Standing> + Clone {
         [self.stratum, self.floor].into_iter().flatten().filter(|one| one.bar.may_fail)
     }
+
+    /// The probability of so low a rate just at a bar. Beside its stratum a device has to be lower
+    /// than a healthy one in another session, too: the larger of both.
+    fn probability(&self, standing: &Standing) -> f64 {
+        let own = probability(standing);
+        match (standing.bar.against, self.healthy) {
+            (Against::Peers, Some(healthy)) => own.max(probability(&healthy)),
+            _ => own,
+        }
+    }
 }
 
-fn floor_bar(log: f64) -> Bar {
+/// Variance of one session of a device beyond that of its repeats: as earlier sessions show it.
+/// Else [`SESSION`], or what the GPUs' own spread says where that is more, since what a session
+/// has of its own, a GPU's or its node's, is a part of it.
+fn session(group: &Group, centres: &[f64], pooled: Variance, repeats: usize) -> Variance {
+    let of_repeats = error_of_median(pooled, repeats.max(1)).value;
+    if let Some(known) = group.sessions {
+        return Variance { value: (known.value - of_repeats).max(0.0), ..known };
+    }
+    let assumed =
+        Variance { value: (SESSION * group.least_effect).powi(2), freedom: f64::INFINITY };
+    if centres.len() < SPREAD_MIN {
+        return assumed;
+    }
+    let spread = 1.4826 * median_absolute_deviation(centres);
+    let beyond = spread * spread - of_repeats;
+    match beyond > assumed.value {
+        true => Variance { value: beyond, freedom: 0.37 * (centres.len() - 1) as f64 },
+        false => assumed,
+    }
+}
+
+fn floor_bar(log: f64, may_fail: bool) -> Bar {
     Bar {
         against: Against::Floor,
         log,
         error: Variance { value: 0.0, freedom: f64::INFINITY },
         may_pass: true,
-        may_fail: true,
+        may_fail,
     }
 }
 
@@ -337,21 +414,33 @@ struct Reach {
     noise: f64,
     /// Variance of the bar.
     bar: f64,
+    /// Variance of a session.
+    session: f64,
+    /// How far the bar is below the others.
+    effect: f64,
 }
 
 impl Reach {
-    fn of(known: &Known, threshold: f64) -> Option<Reach> {
+    fn of(known: &Known, least_effect: f64, threshold: f64) -> Option<Reach> {
         let one = known.rows.iter().find_map(|row| row.stratum)?;
         let freedom = one.freedom.max(1.0);
         let tail = threshold.clamp(1e-300, 0.25);
         let t =
             student::exceeded_with(tail, freedom) + student::exceeded_with(1.0 - POWER, freedom);
-        Some(Reach { t, noise: known.pooled.value, bar: one.bar.error.value })
+        Some(Reach {
+            t,
+            noise: known.pooled.value,
+            bar: one.bar.error.value,
+            session: known.session.value,
+            effect: -(1.0 - least_effect).ln(),
+        })
     }
 
     /// Distance from the bar, as a logarithm, that this many repeats see.
     fn distance(&self, repeats: usize) -> f64 {
-        self.t * (MEDIAN * self.noise / repeats.max(1) as f64 + self.bar).sqrt()
+        let own = MEDIAN * self.noise / repeats.max(1) as f64 + self.bar;
+        // Below its bar, and below what a healthy one may reach in a session.
+        (self.t * own.sqrt()).max(self.t * (own + self.session).sqrt() - self.effect)
     }
 
     /// Repeats that see a distance; none where not even [`REPEATS_MAX`] do.

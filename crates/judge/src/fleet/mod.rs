@@ -8,6 +8,8 @@
 //! - The **loss** of a GPU is 1 less its median rate over the median of the others of its stratum.
 //! - It **fails** where a test of *H0: the loss is at most the least effect* refuses, at a false
 //!   discovery rate over all GPUs and metrics of the survey ([`Dependence`] says which procedure).
+//!   Sessions differ by more than repeats do: that it loses nothing is refused too, with the
+//!   variance of a session in the error.
 //! - It **passes** where the loss is below the least effect with 95 % confidence.
 //! - The rest is **inconclusive**, with the number of repeats that may decide it.
 //! - A metric whose repeats scatter by more than a third of the least effect fails nobody.
@@ -35,6 +37,7 @@ pub mod strata;
 pub mod survey;
 pub mod units;
 
+use fizeau_domain::stats::student::Variance;
 use serde::{Deserialize, Serialize};
 
 /// How GPUs may depend on each other, which decides how false discoveries are controlled.
@@ -81,10 +84,24 @@ pub struct Group {
     pub least_effect: f64,
     /// Logarithm of the rate below which a GPU fails whatever its stratum reaches.
     pub floor: Option<f64>,
+    /// Variance of the median of one session of a device, repeats included, as earlier sessions
+    /// show it; none where too few devices have two.
+    pub sessions: Option<Variance>,
     gpus: Vec<u32>,
     /// Where the values of each GPU end.
     ends: Vec<u32>,
     values: Vec<f64>,
+    of: Vec<Of>,
+}
+
+/// What the values of a GPU are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Of {
+    /// Sessions.
+    pub sessions: u16,
+    /// Whether a floor may fail the GPU. Not where the node's own acceptance has judged that, or
+    /// others worked on the machine.
+    pub floor_may_fail: bool,
 }
 
 impl Group {
@@ -94,13 +111,19 @@ impl Group {
     }
 
     /// Adds a GPU by its index in the fleet, with the logarithms of the rates of its repeats, in
-    /// order. One without repeats is not added.
+    /// order, of one session. One without repeats is not added.
     pub fn push(&mut self, gpu: u32, values: impl IntoIterator<Item = f64>) {
+        self.push_of(gpu, values, Of { sessions: 1, floor_may_fail: true });
+    }
+
+    /// The same, and what its repeats are of.
+    pub fn push_of(&mut self, gpu: u32, values: impl IntoIterator<Item = f64>, of: Of) {
         let before = self.values.len();
         self.values.extend(values);
         if self.values.len() > before {
             self.gpus.push(gpu);
             self.ends.push(self.values.len() as u32);
+            self.of.push(of);
         }
     }
 
@@ -122,6 +145,11 @@ impl Group {
     /// The GPUs, by row.
     pub fn gpus(&self) -> &[u32] {
         &self.gpus
+    }
+
+    /// What the repeats of a row are of.
+    pub fn of(&self, row: usize) -> Of {
+        self.of[row]
     }
 
     /// The repeats of a row.

@@ -143,7 +143,8 @@ impl Plan {
             let subject = &strata.subjects[strata.subjects_of[at] as usize];
             let is_open = |row: &usize| {
                 let own = (group.gpu(*row), strata.subjects_of[at]);
-                let is_close = inconclusive && judged[*row].why == Why::TooClose;
+                let is_close =
+                    inconclusive && { matches!(judged[*row].why, Why::TooClose | Why::OneSession) };
                 (is_close || judged[*row].verdict == Verdict::Fail) && !failed.contains_key(&own)
             };
             let open: Vec<usize> = (0..group.len()).filter(is_open).collect();

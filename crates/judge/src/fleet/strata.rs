@@ -1,12 +1,20 @@
 //! Strata: the devices that are set beside each other, and why others are not.
 
 use super::{
-    Group,
+    Group, Of,
     gather::{Gathered, Kept, column},
     problem::{Kind, Problems},
+    row::ACCEPTANCE,
     units::{Units, Window},
 };
-use fizeau_domain::{labels::Belonging, stats::quantile::median, text::clean};
+use fizeau_domain::{
+    labels::Belonging,
+    stats::{
+        quantile::{median, median_absolute_deviation},
+        student::Variance,
+    },
+    text::clean,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What strata are made by, besides labels: column, its name in words, and as `--across` takes it.
@@ -93,7 +101,8 @@ impl Strata {
         for own in rows.chunk_by(|a, b| (a.unit, a.subject) == (b.unit, b.subject)) {
             let (chosen, doubled) = chosen(gathered, own, window, &keys);
             twice += doubled;
-            builder.push(&chosen, &mut made);
+            let earlier = earlier(gathered, own, &keys);
+            builder.push(&chosen, &earlier, &mut made);
         }
         if twice > 0 {
             let words = format!("{twice} rows are there twice (the same session): counted once");
@@ -208,6 +217,58 @@ fn chosen<'g>(
     (found, twice)
 }
 
+/// Sessions of a device that tell how its sessions differ, at most: the latest.
+const EARLIER_MAX: usize = 5;
+
+/// Medians of the latest sessions of a device and metric that are of the same stratum, the latest
+/// first.
+fn earlier(gathered: &Gathered, own: &[Ordered], keys: &[Key]) -> Vec<f64> {
+    let row = |one: &Ordered| &gathered.rows[one.row as usize];
+    let first = row(&own[0]);
+    let code = |kept: &Kept| gathered.metrics[kept.metric as usize].code;
+    let is_alike = |kept: &&Kept| {
+        keys[kept.entry as usize] == keys[first.entry as usize] && code(kept) == code(first)
+    };
+    let mut sessions: Vec<u32> = Vec::new();
+    let mut medians = Vec::new();
+    for kept in own.iter().map(row).filter(is_alike) {
+        let session = gathered.entries[kept.entry as usize].columns[column::SESSION];
+        if !sessions.contains(&session) {
+            sessions.push(session);
+            medians.push(median(gathered.values(kept)));
+        }
+        if sessions.len() == EARLIER_MAX {
+            break;
+        }
+    }
+    medians
+}
+
+/// Differences of two sessions of a device that tell how sessions differ, at least.
+const DIFFERENCES_MIN: usize = 20;
+
+/// The variance of the median of one session, by the differences of successive sessions of all
+/// devices of a group; what all of them gain or lose is none.
+fn of_sessions(differences: &[f64]) -> Option<Variance> {
+    if differences.len() < DIFFERENCES_MIN {
+        return None;
+    }
+    // Half of the squares of a difference are of each session. A median has about 0.37 of the
+    // information that squares have.
+    let scale = 1.4826 * median_absolute_deviation(differences);
+    Some(Variance { value: scale * scale / 2.0, freedom: 0.37 * differences.len() as f64 })
+}
+
+/// Nodes and sessions that were judged by their own acceptance.
+fn accepted(gathered: &Gathered) -> HashSet<[u32; 2]> {
+    let is_whole = |one: &&super::gather::Said| gathered.texts.text(one.check) == ACCEPTANCE;
+    let of = |entry: u32| {
+        let columns = &gathered.entries[entry as usize].columns;
+        [columns[column::NODE], columns[column::SESSION]]
+    };
+    gathered.said.iter().filter(is_whole).map(|one| of(one.entry)).collect()
+}
+
 /// What identifies the stratum of each entry; labels of devices that do not count are none.
 fn keys(
     gathered: &Gathered,
@@ -253,6 +314,9 @@ struct Builder<'g> {
     /// An entry of each stratum, and its code.
     samples: Vec<(u32, u32)>,
     floors: Vec<Vec<f64>>,
+    /// Differences of successive sessions of its devices, of each group.
+    differences: Vec<Vec<f64>>,
+    accepted: HashSet<[u32; 2]>,
     /// Least effects as bits, which are in the order of the numbers, each with how many devices.
     effects: Vec<BTreeMap<u64, usize>>,
     values: Vec<f64>,
@@ -269,12 +333,14 @@ impl<'g> Builder<'g> {
             strata: HashMap::new(),
             samples: Vec::new(),
             floors: Vec::new(),
+            differences: Vec::new(),
+            accepted: accepted(gathered),
             effects: Vec::new(),
             values: Vec::new(),
         }
     }
 
-    fn push(&mut self, chosen: &[(u32, &Kept)], made: &mut Strata) {
+    fn push(&mut self, chosen: &[(u32, &Kept)], earlier: &[f64], made: &mut Strata) {
         let Some((unit, latest)) = chosen.last().copied() else { return };
         let metric = &self.gathered.metrics[latest.metric as usize];
         let code = if self.by_code { metric.code } else { 0 };
@@ -293,6 +359,7 @@ impl<'g> Builder<'g> {
             made.subjects_of.push(subject);
             made.origins.push(Vec::new());
             self.floors.push(Vec::new());
+            self.differences.push(Vec::new());
             self.effects.push(BTreeMap::new());
             made.groups.len() - 1
         });
@@ -305,13 +372,32 @@ impl<'g> Builder<'g> {
         if !latest.floor.is_nan() {
             self.floors[at].push(latest.floor);
         }
-        made.groups[at].push(unit, self.values.iter().copied());
+        self.differences[at].extend(earlier.windows(2).map(|two| two[0] - two[1]));
+        made.groups[at].push_of(unit, self.values.iter().copied(), self.of(chosen));
         made.origins[at].push(Origin { entry: latest.entry, metric: latest.metric });
+    }
+
+    /// How many sessions, and whether a floor may fail the device. Where its node's acceptance has
+    /// set the same repeats beside it, that has decided, and knew who else worked on the machine.
+    fn of(&self, chosen: &[(u32, &Kept)]) -> Of {
+        let entry = |kept: &Kept| &self.gathered.entries[kept.entry as usize];
+        let mut sessions: Vec<u32> =
+            chosen.iter().map(|(_, kept)| entry(kept).columns[column::SESSION]).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        let is_judged = |kept: &Kept| {
+            let columns = &entry(kept).columns;
+            entry(kept).incomplete
+                || self.accepted.contains(&[columns[column::NODE], columns[column::SESSION]])
+        };
+        let floor_may_fail = !chosen.iter().any(|(_, kept)| kept.disturbed > 0 || is_judged(kept));
+        Of { sessions: sessions.len().min(usize::from(u16::MAX)) as u16, floor_may_fail }
     }
 
     /// Sets floors and least effects, names the strata, and says what is not compared.
     fn end(self, made: &mut Strata, problems: &mut Problems) {
         for (at, group) in made.groups.iter_mut().enumerate() {
+            group.sessions = of_sessions(&self.differences[at]);
             let effects = &self.effects[at];
             // One node may have any: it must not blind the fleet.
             let most = effects.iter().max_by_key(|(effect, count)| (**count, **effect));

@@ -10,7 +10,7 @@ use fizeau_judge::fleet::{
     component::Named,
     flag::Flagged,
     gather::column,
-    judge::Why,
+    judge::{SESSION, Why},
     row::STUB,
     survey::{Counts, Reach, Report, Surveyed},
 };
@@ -71,7 +71,16 @@ fn first(report: &Report) -> String {
         1 => "; 1 node sent nothing".into(),
         count => format!("; {count} nodes sent nothing"),
     };
-    format!("{word}  {}: {pass} pass, {fail} fail, {inconclusive} inconclusive{sent}", report.fleet)
+    let fleet = match is_one_session(report) {
+        true => format!("{}, one session", report.fleet),
+        false => report.fleet.clone(),
+    };
+    format!("{word}  {fleet}: {pass} pass, {fail} fail, {inconclusive} inconclusive{sent}")
+}
+
+/// Whether nothing tells how sessions differ.
+fn is_one_session(report: &Report) -> bool {
+    !report.reach.is_empty() && report.reach.iter().all(|one| !one.whole.is_session_known)
 }
 
 fn action(report: &Report) -> String {
@@ -162,10 +171,14 @@ pub fn told(one: &Flagged) -> String {
         let _ = write!(words, " ({})", board.join(", "));
     }
     let _ = write!(words, "  {}: ", one.metric);
-    if let Some(loss) = one.loss {
+    if let Some(loss) = one.below_floor.or(one.loss) {
         let side = if loss >= 0.0 { "below" } else { "above" };
+        let what = if one.below_floor.is_some() { "floor" } else { "stratum" };
         let repeats = counted(one.repeats as usize, "repeat");
-        let _ = write!(words, "{:.1} % {side} its stratum, {repeats}", 100.0 * loss.abs());
+        let _ = match one.below_floor.is_some() || one.has_peers {
+            true => write!(words, "{:.1} % {side} its {what}, {repeats}", 100.0 * loss.abs()),
+            false => write!(words, "nothing to set it beside, {repeats}"),
+        };
     }
     if let Some(probability) = one.probability {
         let _ = match probability {
@@ -194,6 +207,7 @@ fn why(one: &Flagged) -> &'static str {
         Some(Why::NoRepeats) => "measured only once",
         Some(Why::TooNoisy) => "repeats scatter too much",
         Some(Why::TooClose) => "too close to the least effect",
+        Some(Why::OneSession) => "slow by no more than two sessions may differ: measure another",
         Some(Why::Decided) | None => "by the node's own acceptance",
     }
 }
@@ -325,9 +339,13 @@ fn blindness(one: &Reach) -> String {
 
 fn control(report: &Report) -> String {
     let control = &report.control;
+    let session = match is_one_session(report) {
+        true => format!("; another session may differ by {SESSION} of it, as is assumed"),
+        false => String::new(),
+    };
     format!(
         "of those that fail, at most {:.1} % lose no more than the least effect, on average \
-         ({}, {})",
+         ({}, {}){session}",
         100.0 * control.false_discoveries,
         control.procedure,
         counted(control.tests, "test")
@@ -435,6 +453,7 @@ fn why_name(why: Why) -> &'static str {
         Why::NoRepeats => "no_repeats",
         Why::TooNoisy => "too_noisy",
         Why::TooClose => "too_close",
+        Why::OneSession => "one_session",
     }
 }
 

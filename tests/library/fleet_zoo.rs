@@ -1,0 +1,75 @@
+//! `fleet drift` and `fleet survey` on the zoo of noises: a few fleets of each row of the tables of
+//! docs/appendix/fleet-rates.md. The limits are wider than that page's figures by what so few
+//! fleets scatter.
+
+use crate::zoo;
+
+#[path = "../../crates/judge/examples/fleet_zoo/judges.rs"]
+mod judges;
+
+use judges::{Fault, World, drifts, surveys, worlds};
+use zoo::Between;
+
+const SEED: u64 = 7;
+
+fn is_dips(world: &World) -> bool {
+    matches!(world.between, Between::Dip { .. })
+}
+
+#[test]
+fn drift_names_no_healthy_device_in_any_noise() {
+    let all = worlds();
+    let named: Vec<String> = { all.iter() }
+        .filter_map(|world| {
+            let said = drifts(world, Fault::Nothing, 1, SEED);
+            (said.healthy > 0).then(|| format!("{}: {said:?}", world.name))
+        })
+        .collect();
+    assert!(named.is_empty(), "{named:?}");
+}
+
+#[test]
+fn drift_finds_a_loss_of_three_least_effects_in_every_noise() {
+    for world in worlds() {
+        let said = drifts(&world, Fault::Step(3.0), 1, SEED);
+        assert!(said.found >= 5, "{}: {said:?}", world.name);
+        assert!(said.healthy <= 1, "{}: {said:?}", world.name);
+    }
+}
+
+#[test]
+fn drift_finds_half_a_least_effect_more_though_sessions_differ() {
+    for world in worlds().iter().filter(|one| one.between == Between::Bias(0.3)) {
+        let said = drifts(world, Fault::Step(1.5), 1, SEED);
+        assert!(said.found >= 4, "{}: {said:?}", world.name);
+    }
+}
+
+#[test]
+fn a_survey_of_one_session_fails_no_healthy_device_where_sessions_differ() {
+    // A device that something slows by 20 or 30 % for its whole only session is slow in it.
+    for world in worlds().iter().filter(|one| !is_dips(one)) {
+        let said = surveys(world, Fault::Nothing, 1, 1, SEED);
+        assert!(said.healthy <= 1, "{}: {said:?}", world.name);
+        let planted = surveys(world, Fault::Step(3.0), 1, 1, SEED);
+        assert!(planted.found >= 6, "{}: {planted:?}", world.name);
+    }
+}
+
+#[test]
+fn earlier_sessions_tell_how_sessions_differ() {
+    let of = |between| worlds().into_iter().find(|one| one.between == between).expect("a world");
+    // With steady sessions in the store the assumed difference of sessions is gone.
+    let steady = surveys(&of(Between::Nothing), Fault::Step(1.5), 3, 1, SEED);
+    assert!(steady.found >= 7 && steady.healthy == 0, "{steady:?}");
+    let biased = surveys(&of(Between::Bias(0.5)), Fault::Nothing, 3, 1, SEED);
+    assert_eq!(biased.healthy, 0, "{biased:?}");
+}
+
+#[test]
+fn drift_finds_a_decay_before_it_is_below_contract() {
+    for world in worlds().iter().filter(|one| one.between == Between::Nothing).take(4) {
+        let said = drifts(world, Fault::Decay(0.8), 1, SEED);
+        assert!(said.found >= 4 && said.healthy == 0, "{}: {said:?}", world.name);
+    }
+}

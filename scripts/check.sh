@@ -58,5 +58,5 @@ stage "fleet: the store" summarised check_fleet_store
 
 # The program that the tests ran, whose own code is optimised; check_long.sh runs the released one.
 # Without what goes far beyond the caches, which takes minutes where those are large.
-stage "first run" first_run target/debug/fizeau \
-    '!stream/*GiB/*' '!latency/*GiB/*' '!gemm/*x4096x4096/*'
+mapfile -t large < <(exclusions target/debug/fizeau 'stream/*GiB' 'latency/*GiB' 'gemm/*x4096x4096')
+stage "first run" first_run target/debug/fizeau "${large[@]}"

@@ -43,6 +43,15 @@ summarised() { # SCRIPT ARGUMENTS..
     fi
     tail -n 3 "$said"
 }
+# Selectors that exclude cases, of those that select any here: one that excludes nothing is an error.
+exclusions() { # PROGRAM SELECTORS..
+    local program=$1 selector
+    shift
+    for selector in "$@"; do
+        if "$program" list "$selector" >/dev/null 2>&1; then echo "!$selector"; fi
+    done
+}
+
 # What a new user runs first: it must leave a record and a report.
 first_run() { # PROGRAM SELECTORS..
     local program=$1

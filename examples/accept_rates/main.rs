@@ -11,6 +11,7 @@ mod model;
 #[path = "../error_rates/random.rs"]
 mod random;
 mod table;
+mod weak;
 
 use model::Model;
 use table::{Found, Healthy};
@@ -55,8 +56,25 @@ fn main() -> anyhow::Result<()> {
             println!("{}", faulty_row(&fault.name, &rates));
         }
     }
+    println!("{WEAK}");
+    for noise in weak::NOISES {
+        for (name, rate) in weak::RATES {
+            println!("{}", weak_row(name, noise, &weak::simulate(rate, noise, nodes, seed)));
+        }
+    }
     Ok(())
 }
+
+const WEAK: &str = "
+## A host whose floors are all weak
+
+Profiles for any machine have weak floors alone: no check can pass, and one that is below its floor has
+to fail. One device with 14 checks, of which one is planted. Where its first five repeats do not fail it,
+it is measured again for as long as a failure is in reach; \"by the first look\" is what there would be
+without that.
+
+| noise of a repeat | the planted check | fails | by the first look | a healthy check fails | repeats |
+| --- | --- | --- | --- | --- | --- |";
 
 const HEALTHY: &str = "\
 | nodes | healthy by their true loss | FAIL before the retest | FAIL after it | PASS | inconclusive \
@@ -75,6 +93,14 @@ fn healthy_row(name: &str, rates: &Healthy) -> String {
         "| {nodes}, {name} | {healthy} | {failed_at_first} | {failed} | {passed} | {inconclusive} \
          | {each:.1} |"
     )
+}
+
+fn weak_row(name: &str, noise: f64, rates: &weak::Rates) -> String {
+    let share = |count: usize| format!("{:.1} %", 100.0 * count as f64 / rates.hosts as f64);
+    let (failed, first, wrong) =
+        (share(rates.failed), share(rates.failed_at_first), share(rates.wrong));
+    let repeats = rates.repeats as f64 / rates.hosts as f64;
+    format!("| {:.0} % | {name} | {failed} | {first} | {wrong} | {repeats:.1} |", noise * 100.0)
 }
 
 fn faulty_row(name: &str, rates: &Found) -> String {

@@ -36,6 +36,10 @@ pub struct Rates {
     pub differed: usize,
     /// Measurements, in all runs.
     pub measured: usize,
+    /// That were inconclusive.
+    pub inconclusive: usize,
+    /// Of the planted cases, by [`Fate::ALL`].
+    pub fates: [usize; Fate::ALL.len()],
 }
 
 /// Simulates `fizeau compare` with so many runs of A and of B.
@@ -88,6 +92,11 @@ pub fn ab(noise: Noise, planted: Planted, runs: usize, seed: u64) -> Rates {
         rates.named += named;
         rates.planted += (0..CASES).filter(|&case| planted.is_in(case)).count();
         rates.measured += bench.measured;
+        rates.inconclusive += usize::from(trial.verdict() == Verdict::Inconclusive);
+        for row in (0..CASES).filter(|&case| planted.is_in(case)).map(|case| &trial.rows[case]) {
+            let place = Fate::ALL.iter().position(|fate| *fate == row.fate);
+            rates.fates[place.expect("it is one of all")] += 1;
+        }
     }
     rates
 }
@@ -180,6 +189,7 @@ pub fn ab_table(runs: usize, seed: u64) -> String {
         let mut cells = vec![
             noise.name(),
             percent(same.failed, runs),
+            percent(same.inconclusive, runs),
             format!("{:.1}", same.measured as f64 / (runs * CASES) as f64),
         ];
         cells.extend(planted.map(|planted| {
@@ -196,7 +206,35 @@ pub fn ab_table(runs: usize, seed: u64) -> String {
         cells
     };
     let names = planted.map(Planted::name);
-    let mut titles = vec!["noise between runs", "nothing: fails, %", "measurements for each case"];
+    let mut titles = vec![
+        "noise between runs",
+        "nothing: fails, %",
+        "inconclusive, %",
+        "measurements for each case",
+    ];
     titles.extend(names.iter().map(String::as_str));
     markdown(&titles, &Noise::ALL.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Noise of one measurement in the table of fates, as a share.
+pub const FATE_NOISES: [f64; 5] = [0.01, 0.02, 0.03, 0.05, 0.10];
+
+/// What `ab` calls cases that truly changed by 5 %: all cases of one family of four.
+pub fn ab_fates(runs: usize, seed: u64) -> String {
+    let shown = [Fate::Slower, Fate::Faster, Fate::Unclear, Fate::Cleared, Fate::NoCandidate];
+    let row = |(noise, by): (f64, f64)| {
+        let rates = ab(Noise::Normal(noise), Planted::Family(by), runs.div_ceil(10), seed);
+        let share = |fate: &Fate| {
+            let place = Fate::ALL.iter().position(|one| one == fate);
+            percent(place.map_or(0, |place| rates.fates[place]), rates.planted)
+        };
+        let name = Noise::Normal(noise).name();
+        let by = format!("{:+.0} %", by * 100.0);
+        [name, by].into_iter().chain(shown.iter().map(share)).collect::<Vec<_>>()
+    };
+    let rows = FATE_NOISES.into_iter().flat_map(|noise| [(noise, 0.05), (noise, -0.05)]);
+    let mut titles = vec!["noise between runs".to_owned(), "planted in time".to_owned()];
+    titles.extend(shown.iter().map(|fate| format!("{}, %", fate.name())));
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    markdown(&titles, &rows.map(row).collect::<Vec<_>>())
 }

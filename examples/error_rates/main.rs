@@ -49,6 +49,7 @@ fn main() -> anyhow::Result<()> {
         compare_unchanged = gates::compare_unchanged(gates, seed),
         compare_planted = gates::compare_planted(gates, seed),
         ab = gates::ab_table(gates, seed),
+        ab_fates = gates::ab_fates(gates, seed),
     );
     print!("{text}");
     Ok(())

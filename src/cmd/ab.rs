@@ -35,8 +35,8 @@ use std::{
 /// Arguments of `ab`.
 #[derive(Args, Clone, Debug)]
 pub struct AbArgs {
-    /// Cases to select: the beginning of their ids (stream), or a glob ('gemm/bf16/*'); '!GLOB'
-    /// excludes [default: all]
+    /// Cases to select: the beginning of their ids (stream), or a glob ('gemm/bf16/*'). '!' before
+    /// a selector excludes what it selects [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
     /// A built-in suite, as `fizeau suites` lists them, or a TOML file [default: that of `run`]

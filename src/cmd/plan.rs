@@ -34,7 +34,7 @@ pub fn default_suite(device: &str) -> &'static str {
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlanArgs {
     /// Cases to select: whole parts of the beginning of their ids (stream, gemm/bf16), or a glob
-    /// ('*bf16*'); '!GLOB' excludes [default: all]
+    /// ('*bf16*'). '!' before a selector excludes what it selects [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
     /// A built-in suite, as `fizeau suites` lists them, or a TOML file [default: quick on a host,

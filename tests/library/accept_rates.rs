@@ -5,6 +5,8 @@
 mod model;
 #[path = "../../examples/accept_rates/table.rs"]
 mod table;
+#[path = "../../examples/accept_rates/weak.rs"]
+mod weak;
 
 use super::error_rates::random;
 use model::Model;
@@ -31,4 +33,20 @@ fn what_is_too_noisy_fails_nobody() {
     let model = Model::read().expect("the noise model");
     let healthy = table::healthy(&model, 5, true, SEED);
     assert_eq!((healthy.failed, healthy.inconclusive), (0, 5), "{healthy:?}");
+}
+
+#[test]
+fn a_host_far_below_a_weak_floor_fails_and_a_healthy_one_does_not() {
+    for noise in weak::NOISES {
+        for (name, rate) in weak::RATES {
+            let rates = weak::simulate(rate, noise, 100, SEED);
+            assert!(rates.wrong <= 1, "{name}, {noise}: {rates:?}");
+            match rate {
+                // H0 itself: at most 1 in 100 of 14 checks, and the retest has to agree.
+                1.0.. => assert!(rates.failed <= 1, "{name}, {noise}: {rates:?}"),
+                ..0.6 => assert!(rates.failed > 90, "{name}, {noise}: {rates:?}"),
+                _ => assert!(rates.failed >= rates.failed_at_first),
+            }
+        }
+    }
 }

@@ -12,6 +12,7 @@ pub mod random;
 #[path = "../../examples/error_rates/table.rs"]
 mod table;
 
+use fizeau_judge::ab::Fate;
 use fizeau_record::store;
 use intervals::{COUNTS, Process};
 use machine::{Noise, Planted};
@@ -107,6 +108,17 @@ fn ab_keeps_its_error_rate_and_finds_what_was_planted() {
     assert!(beside.found >= 12, "{beside:?}");
 }
 
+#[test]
+fn ab_never_clears_a_change_of_five_percent() {
+    let cleared = Fate::ALL.iter().position(|fate| *fate == Fate::Cleared).expect("a fate");
+    for noise in gates::FATE_NOISES {
+        for by in [0.05, -0.05] {
+            let rates = gates::ab(Noise::Normal(noise), Planted::Family(by), 20, SEED);
+            assert_eq!(rates.fates[cleared], 0, "noise {noise}, {by}: {rates:?}");
+        }
+    }
+}
+
 /// The committed page is printed by the program in the repository: same titles and rows.
 #[test]
 fn the_committed_page_has_every_table() {
@@ -116,6 +128,7 @@ fn the_committed_page_has_every_table() {
         gates::compare_unchanged(2, SEED),
         gates::compare_planted(2, SEED),
         gates::ab_table(2, SEED),
+        gates::ab_fates(10, SEED),
     ];
     for table in tables {
         for (at, line) in table.lines().enumerate() {

@@ -12,6 +12,7 @@ mod tightness;
 #[path = "../zoo/mod.rs"]
 mod zoo;
 
+mod ab;
 mod accept_rates;
 mod claim_laws;
 mod claim_sentences;
@@ -55,6 +56,7 @@ mod quota;
 mod regimes;
 mod report;
 mod reproduction;
+mod selectors;
 mod serving;
 mod statistics;
 mod tiers;

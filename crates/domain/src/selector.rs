@@ -106,12 +106,13 @@ impl Selector {
     /// Refuses where one of the selectors selects or excludes nothing: a typing error would else go
     /// unseen.
     pub fn all_select(&self, ids: &[String]) -> Result<(), SelectorError> {
-        for Part { text, .. } in self.wanted.iter().filter(|one| !one.matches_any(ids)) {
+        if let Some(Part { text, .. }) = self.wanted.iter().find(|one| !one.matches_any(ids)) {
             let (selector, count) = (text.clone(), ids.len());
             return Err(SelectorError::Nothing { near: near(text, ids), selector, count });
         }
         let wanted: Vec<String> = ids.iter().filter(|id| self.wants(id)).cloned().collect();
-        for Part { text, .. } in self.unwanted.iter().filter(|one| !one.matches_any(&wanted)) {
+        if let Some(Part { text, .. }) = self.unwanted.iter().find(|one| !one.matches_any(&wanted))
+        {
             let (selector, count) = (format!("!{text}"), wanted.len());
             let near = near(text, &wanted);
             return Err(SelectorError::NothingExcluded { near, selector, count });

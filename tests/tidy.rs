@@ -106,6 +106,10 @@ fn planted_faults_of_pages_are_found() {
     assert!(at(&[summary, one]).contains("SUMMARY.md: appendix/two.md leads nowhere"));
     assert!(at(&[summary, ("docs/one.md", "## Other\n"), two]).contains("no such heading"));
     assert!(at(&[summary, one, two, ("docs/x.md", "")]).contains("x.md: 0 times in"));
+    let named = ("docs/one.md", "`src/main.rs` and `scripts/run DIR`, `src/*.rs`, `src/gone.rs`\n");
+    assert!(at(&[summary, named]).contains("there is no src/gone.rs"));
+    assert_eq!(at(&[summary, named]).matches("there is no scripts/run").count(), 1);
+    assert!(!at(&[summary, named]).contains("src/main.rs"));
     assert!(at(&[("README.md", &"a line\n".repeat(151))]).contains("151 lines, at most 150"));
 }
 

@@ -306,6 +306,9 @@ fn schema() -> anyhow::Result<ExitCode> {
 }
 
 #[cfg(test)]
+mod quoted;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use launch::RanksCommand as _;

@@ -11,6 +11,26 @@ use std::{
 const BESIDE: &[&str] =
     &["README.md", "CONTRIBUTING.md", "kernels/README.md", "data/README.md", "results/README.md"];
 
+/// Folders of the repository by which a path in code is known as one.
+const FOLDERS: &[&str] = &[
+    "src/",
+    "crates/",
+    "docs/",
+    "scripts/",
+    "examples/",
+    "tests/",
+    "data/",
+    "kernels/",
+    "results/",
+];
+
+/// Files that a page would have its reader write.
+const EXAMPLES: &[&str] = &[
+    "crates/report/src/format/tsv.rs",
+    "crates/bench/src/atomic.rs",
+    "kernels/atomic/portable.cu",
+];
+
 const README_LINES_MAX: usize = 150;
 
 /// Each page by its path in the repository, with its text.
@@ -41,6 +61,14 @@ pub fn faults_of(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bo
                 faults.push(format!("{}: {link}: no such heading", path.display()));
             }
         }
+    }
+    for (path, text) in pages {
+        let named = named_files(text).into_iter().filter(|file| !EXAMPLES.contains(file));
+        let lost = named.filter(|file| {
+            let file = Path::new(file);
+            !pages.contains_key(file) && !exists(file)
+        });
+        faults.extend(lost.map(|file| format!("{}: there is no {file}", path.display())));
     }
     let summary = Path::new("docs/SUMMARY.md");
     let listed: Vec<PathBuf> = pages.get(summary).map_or(Vec::new(), |text| {
@@ -78,6 +106,26 @@ fn links(text: &str) -> Vec<String> {
     let after = text.match_indices("](").map(|(at, _)| &text[at + 2..]);
     let targets = after.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.trim());
     targets.filter(|target| !target.contains("://")).map(str::to_owned).collect()
+}
+
+/// Files of the repository that a page names in code: by whole paths, without patterns and
+/// placeholders.
+fn named_files(text: &str) -> BTreeSet<&str> {
+    let words = prose(text).flat_map(|line| {
+        line.split('`')
+            .enumerate()
+            .filter(|(at, _)| at % 2 == 1)
+            .flat_map(|(_, code)| code.split(' '))
+    });
+    let is_placeholder =
+        |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase());
+    let is_file = |word: &&str| {
+        FOLDERS.iter().any(|folder| word.starts_with(folder))
+            && !word.contains(['*', '{', '<', '[', '$', '=', ':'])
+            && !word.starts_with("results/local")
+            && !word.split('/').any(is_placeholder)
+    };
+    words.map(|word| word.trim_end_matches(['/', ',', '.', ';'])).filter(is_file).collect()
 }
 
 /// The names that headings are linked by: words in lower case with `-` between them.

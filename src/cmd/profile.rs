@@ -3,7 +3,10 @@
 use super::{disk, exit::Usage, global::Global, output, plan, profiles};
 use crate::data::Catalogue;
 use clap::{Args, Subcommand};
-use fizeau_domain::text::{clean, counted};
+use fizeau_domain::{
+    text::{clean, counted},
+    verdict::Verdict,
+};
 use fizeau_judge::accept::{
     learn::{self, LearnError, Run},
     profile::Profile,
@@ -99,15 +102,31 @@ fn learn(args: &LearnArgs, catalogue: &Catalogue) -> anyhow::Result<ExitCode> {
         Some(path) => {
             disk::write_file(path, text.as_bytes(), "--out FILE")?;
             output::print(&format!(
-                "{}: {} from {}{}",
+                "{}: {} from {}; {} of the metrics may fail a device{}",
                 output::shown(path),
                 counted(learnt.profile.references.len(), "metric"),
                 counted(runs.len(), "run"),
-                if learnt.profile.key.is_some_and(|key| key.stub) { " (stub)" } else { "" }
-            ))
+                learnt.may_fail,
+                if learnt.profile.key.as_ref().is_some_and(|key| key.stub) {
+                    " (stub)"
+                } else {
+                    ""
+                }
+            ))?;
         }
-        None => output::print(&clean_toml(&text)),
+        None => {
+            output::print(&clean_toml(&text))?;
+        }
     }
+    if learnt.is_useless() {
+        output::say(
+            "this profile is useless: no metric of it may fail a device, so that accept could fail \
+             nothing by it; the lines above say why. Measure again while nothing else runs, five \
+             times on each machine",
+        );
+        return Ok(ExitCode::from(Verdict::Inconclusive.exit_code()));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Strings of a profile come from records, whose drivers may have said anything.

@@ -127,7 +127,10 @@ fn profiles_are_learnt_from_enough_runs_and_refused_for_other_machines() {
         let said = learn(&runs[..2]);
         assert!(said.code == Some(2) && said.err.contains("too few"), "{}", said.err);
         let said = learn(&[&runs[..], &["--out", "good.toml"]].concat());
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        // Where others are busy no metric of it may be able to fail, which it says.
+        let is_useless = said.out.contains("; 0 of the metrics may fail");
+        assert_eq!(said.err.contains("this profile is useless"), is_useless, "{}", said.err);
+        assert_eq!(said.code, Some(if is_useless { 4 } else { 0 }), "{}", said.err);
         assert!(said.err.contains("1 node"), "{}", said.err);
         let text = fs::read_to_string(place.path("good.toml")).expect("a profile");
         assert!(text.contains("kind = \"learnt\""), "{text}");

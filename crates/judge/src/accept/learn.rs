@@ -43,8 +43,17 @@ pub struct Run {
 pub struct Learnt {
     /// The profile.
     pub profile: Profile,
+    /// How many of its references may fail a device.
+    pub may_fail: usize,
     /// What is too few or too different, in words.
     pub warnings: Vec<String>,
+}
+
+impl Learnt {
+    /// Whether nothing that an acceptance measures could fail by this profile.
+    pub fn is_useless(&self) -> bool {
+        self.may_fail == 0 && self.profile.hashes.is_empty()
+    }
 }
 
 /// Why nothing was learnt.
@@ -132,8 +141,11 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
             ));
         }
     }
+    let mut may_fail_one = 0;
     for (check, reference) in &references {
-        warnings.extend(doubts(reference, effect(checks[*check].least_effect, reference.aspect)));
+        let effect = effect(checks[*check].least_effect, reference.aspect);
+        warnings.extend(doubts(reference, effect));
+        may_fail_one += usize::from(may_fail(reference, effect));
     }
     let references = references.into_iter().map(|(_, reference)| reference).collect();
     let records: Vec<&[Record]> = runs.iter().map(|run| &run.records[..]).collect();
@@ -161,7 +173,19 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         hashes,
         folder: base.folder.clone(),
     };
-    Ok(Learnt { profile, warnings })
+    Ok(Learnt { profile, may_fail: may_fail_one, warnings })
+}
+
+/// How far a run of one device is from its next run, as a share: by the runs of a device, else by
+/// the devices, else the whole of the least effect.
+pub fn between_runs_of(reference: &Reference, effect: f64) -> f64 {
+    reference.spread_of_runs.or(reference.spread_of_devices).unwrap_or(effect)
+}
+
+/// Whether a reference may fail a device: runs of a good machine differ by less than a third of the
+/// least effect.
+pub fn may_fail(reference: &Reference, effect: f64) -> bool {
+    between_runs_of(reference, effect) <= effect / GATE
 }
 
 /// Scatter of runs and of repeats, as a share: the larger of both.

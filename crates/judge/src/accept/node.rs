@@ -310,10 +310,9 @@ fn floor_bar(floor: &Floor, reading: &Reading) -> Option<Bar> {
 /// differ, by which this run may be off as well. Where no device was run twice the spread of
 /// devices stands in for it.
 pub fn reference_bar(reference: &Reference, effect: f64) -> Bar {
-    let Reference { median, error, error_freedom, spread_of_runs, spread_of_devices, .. } =
-        reference;
+    let Reference { median, error, error_freedom, .. } = reference;
     let (runs, devices) = (reference.runs as f64, reference.devices as f64);
-    let of_runs = spread_of_runs.or(*spread_of_devices).unwrap_or(effect);
+    let of_runs = learn::between_runs_of(reference, effect);
     let this_run = Variance {
         value: of_runs * of_runs,
         freedom: (runs - devices).max(devices - 1.0).max(1.0),
@@ -324,6 +323,6 @@ pub fn reference_bar(reference: &Reference, effect: f64) -> Bar {
         log: median.ln() + (1.0 - effect).ln(),
         error: decide::sum(&[this_run, own]),
         may_pass: true,
-        may_fail: of_runs <= effect / decide::GATE,
+        may_fail: learn::may_fail(reference, effect),
     }
 }

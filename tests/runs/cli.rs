@@ -405,6 +405,15 @@ fn a_slower_run_is_a_regression() {
     say(&mut place.fizeau(["compare", "a", "b", "--format", "nccl-tests"])).ended(2);
     let none = say(&mut place.fizeau(["report", "."]));
     assert!(none.code == Some(3) && none.err.contains("there is no record in ."), "{}", none.err);
+    #[cfg(feature = "png")]
+    {
+        say(&mut place.fizeau(["report", "a", "--png", "pictures"])).ended(0);
+        assert!(place.path("pictures/bandwidth_1u.png").exists());
+        say(&mut place.run("", "stream/read/32KiB", "one")).ended(0);
+        let none = say(&mut place.fizeau(["report", "one", "--png", "none"])).ended(3);
+        assert!(none.err.contains("--png wrote no picture"), "{}", none.err);
+        assert!(!place.path("none").exists());
+    }
     let done = say(&mut place.resume("a"));
     assert!(done.err.contains("nothing is left to measure"), "{}", done.err);
     let differs = say(&mut place.fizeau(["compare", "a", "c"])).ended(4);

@@ -68,6 +68,8 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }
     let format = document::format_of(args.format, args.out.as_deref(), global)?;
     disk::spare_records(args.out.as_deref(), &paths)?;
+    #[cfg(feature = "png")]
+    let mut pictures = 0;
     for path in &paths {
         let is_frontier = frontier::is_run(path);
         let record = match is_frontier || gpus::is_run(path) {
@@ -86,7 +88,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         #[cfg(feature = "png")]
         if let Some(dir) = &args.png {
-            write_pictures(dir, &document)?;
+            pictures += write_pictures(dir, &document)?;
         }
         let document = match &record {
             _ if !args.summary => document,
@@ -108,6 +110,13 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             }
         };
         document::deliver(&text, args.out.as_deref())?;
+    }
+    #[cfg(feature = "png")]
+    if args.png.is_some() && pictures == 0 {
+        bail!(
+            "--png wrote no picture: a chart needs one operation at three sizes or more, or on \
+             several numbers of cores, and the record has none"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -181,13 +190,13 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Each chart as a file named after it.
+/// Each chart as a file named after it; how many there are.
 #[cfg(feature = "png")]
-fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<()> {
-    disk::make_directory(dir, "--png DIR")?;
+fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<usize> {
     for chart in document.charts() {
+        disk::make_directory(dir, "--png DIR")?;
         let picture = fizeau_report::format::png::render(chart, document)?;
         disk::write_file(&dir.join(format!("{}.png", chart.name)), &picture, "--png DIR")?;
     }
-    Ok(())
+    Ok(document.charts().count())
 }

@@ -32,6 +32,10 @@ release_kernels() {
     [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found != *"by NVRTC 13"* ]]
 }
 
+release_pack() {
+    FIZEAU_KERNELS=require FIZEAU_NVCC=$older/lib/libnvrtc.so.12 scripts/release.sh here
+}
+
 # docs/appendix/serving-trial.md is what its records and this program say.
 serving_page() {
     scripts/serving_trial.sh report results/serving/2026-11-22-one-core | diff docs/appendix/serving-trial.md -
@@ -58,6 +62,8 @@ stage "families of targets" check_families
 stage "release: build" release
 stage "served model: the page" serving_page
 stage "release: kernels" release_kernels
+# What README says that a release is: its size and the oldest glibc that it needs.
+stage "release: pack" release_pack
 # No call is left in a loop of a host kernel. Builds of tests are optimised less, and have some.
 stage "release: machine code of host kernels" \
     python3 scripts/check_host_code.py target/release/fizeau

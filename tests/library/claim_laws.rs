@@ -258,3 +258,26 @@ fn a_package_and_its_die_are_told_apart() {
     assert_eq!(between.answer, Answer::CannotTell, "{between:#?}");
     assert!(between.why.contains("of the package with 2 dies"), "{between:#?}");
 }
+
+/// 72 devices hold 4 of 256 experts each, as 64 do: 32 experts are held twice.
+#[test]
+fn experts_are_laid_out_over_devices_that_do_not_divide_them() {
+    let catalogue = catalogue();
+    let weights = |layout: &str| {
+        let claim = Claim {
+            value: "20 tok/s/user".into(),
+            on: Some("gb300".into()),
+            model: Some("deepseek-v3".into()),
+            layout: Some(layout.into()),
+            ..Claim::default()
+        };
+        let verdict = judged(&catalogue, &claim).expect("judged");
+        assert_eq!(verdict.answer, Answer::Possible, "{layout}: {verdict:#?}");
+        let line = verdict.arithmetic.into_iter().find(|line| line.starts_with("weights"));
+        let line = line.expect("a line");
+        let each = line.split(": ").nth(2).expect("of each device").to_owned();
+        each.split(" on each").next().expect("a size").to_owned()
+    };
+    assert_eq!(weights("ep72"), weights("ep64"));
+    assert_ne!(weights("ep72"), weights("ep32"));
+}

@@ -392,6 +392,9 @@ impl Words<'_> {
         };
         let of = unit.of.with(self.parts);
         let bits = matches!(unit.counts, Counts::Bits(_));
+        if matches!(unit.counts, Counts::Bytes | Counts::Bits(_)) && !of.second && !self.is_bus {
+            return Err("bytes of what time? write TB/s".into());
+        }
         let scale = if bits { unit.scale / 8.0 } else { unit.scale };
         let rate = value.value * scale;
         let devices = self.devices;

@@ -151,5 +151,5 @@ fn bytes(head: &str, of: Parts) -> Option<Unit> {
         _ => return None,
     };
     let base: f64 = if binary { 1024.0 } else { 1000.0 };
-    of.second.then(|| Unit { counts, scale: base.powi(power), of })
+    Some(Unit { counts, scale: base.powi(power), of })
 }

@@ -192,7 +192,7 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
 
 /// The numbers that are left where some conditions are stated; those of one device, dense and in
 /// the main table of the part before others.
-fn candidates<'p>(part: &'p Part, is: impl Fn(&Figure) -> bool) -> Vec<&'p Figure> {
+fn candidates(part: &Part, is: impl Fn(&Figure) -> bool) -> Vec<&Figure> {
     let mut all: Vec<&Figure> = part.figures.iter().filter(|figure| is(figure)).collect();
     all.sort_by_key(|figure| {
         (figure.is_package, figure.is_sparse, figure.accumulate.is_some(), !figure.is_main)

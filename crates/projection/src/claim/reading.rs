@@ -111,7 +111,7 @@ fn split(text: &str) -> Vec<String> {
         let word = word.strip_suffix('.').unwrap_or(word);
         let is_group = word.len() >= 3
             && word.bytes().take(3).all(|one| one.is_ascii_digit())
-            && word.bytes().nth(3).is_none_or(|one| !one.is_ascii_digit());
+            && word.as_bytes().get(3).is_none_or(|one| !one.is_ascii_digit());
         let is_begun = words.last().is_some_and(|last| {
             let first = last.split(',').next().unwrap_or_default();
             (1..=3).contains(&first.len())

@@ -148,7 +148,11 @@ fn names_are_carried_along(seeds: std::ops::Range<u64>) {
         let carried = (carried, links.into_iter().map(pair).collect());
         let again = again.beyond(fizeau_judge::localise::LEAST_EFFECT);
         assert_eq!(named(&again), carried, "seed {seed}: {found:?}\n{again:?}");
-        assert_eq!(again.answer.verdict(), found.answer.verdict(), "seed {seed}");
+        assert_eq!(
+            again.answer.verdict(),
+            found.answer.verdict(),
+            "seed {seed}: {found:?}\n{again:?}"
+        );
     }
 }
 

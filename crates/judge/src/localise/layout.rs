@@ -242,7 +242,9 @@ impl Search {
             let score = -count * residual.max(RESIDUAL_MIN).ln()
                 - 0.5 * known as f64 * count.ln()
                 - self.ranks as f64 * groups.ln();
-            (score, residual)
+            // Of two that are as good by the least residual the better one is taken, whatever the
+            // order of ranks.
+            (score - residual, residual)
         };
         let by_class = scored(&own, rests.values().filter(|rests| rests.len() > 1).count());
         let by_two = scored(&tied, levels.len().min(2));

@@ -60,8 +60,9 @@ pub fn page(fleets: u64, seed: u64) -> String {
     format!(
         "Simulated by `cargo run --release -p fizeau-judge --example fleet_zoo -- {fleets} \
          {seed}`: {fleets} fleets of each row. Four metrics with least effects of 2 to 5 %. One \
-         repeat has a standard deviation of 0.2 of the least effect, healthy GPUs differ by 0.15, and \
-         a session has five repeats. Noises are those of `tests/zoo`. In brackets: healthy figures that are \
+         repeat has a standard deviation of 0.2 of the least effect, healthy GPUs differ by \
+         0.15, and a session has five repeats. Noises are those of `tests/zoo`. \
+         In brackets: healthy figures that are \
          named beside the planted ones.\n\n\
          ### Drift\n\n\
          {nodes} nodes of 8 GPUs, {sessions} daily sessions, 192 figures. Planted in six of them: \

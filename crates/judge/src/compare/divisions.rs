@@ -12,13 +12,7 @@
 //!   in the mean of all divisions, is what it finds in cases that did not change. That may be no
 //!   more than the false discovery rate asked for times the number of cases found (Tusher,
 //!   Tibshirani and Chu, Proceedings of the National Academy of Sciences 98, 2001).
-//!
-//! All runs of one side may also have had something of their own, a burst of others' work, at the
-//! same case: with three runs that needs three of them. How often single runs are off the others of
-//! their side by about as much is counted in all cases, and a change has to be less likely than
-//! that, over all cases together ([`by_single_runs`]).
 
-use fizeau_domain::stats::quantile::median;
 use oorandom::Rand64;
 
 /// With fewer runs on a side a case by itself cannot be found. The runs of a case with two modes
@@ -31,32 +25,6 @@ const DIVISIONS_MAX: usize = 500;
 
 /// Seed of the divisions that are drawn.
 const SEED: u128 = 3;
-
-/// How far runs are from the median of their case and side.
-pub fn off(runs: &[[&[f64]; 2]]) -> Vec<f64> {
-    let of_side = |side: &[f64]| {
-        let middle = median(side);
-        side.iter().map(|log| log - middle).collect::<Vec<f64>>()
-    };
-    runs.iter().flatten().filter(|side| !side.is_empty()).flat_map(|side| of_side(side)).collect()
-}
-
-/// What is about as much as a change: from a half to twice.
-const ABOUT: f64 = 2.0;
-
-/// The probability that all runs of one side are off by about `change` each by itself, as single
-/// runs are: those of B in its direction, or those of A in the other. Half a run is added to what
-/// was counted (Jeffreys), since none that was seen is not none.
-pub fn by_single_runs(off: &[f64], change: f64, [before, after]: [usize; 2]) -> f64 {
-    let share = |change: f64| {
-        let is_about = |off: &&f64| {
-            let ratio = **off / change;
-            (1.0 / ABOUT..=ABOUT).contains(&ratio)
-        };
-        (off.iter().filter(is_about).count() as f64 + 0.5) / (off.len() as f64 + 1.0)
-    };
-    share(change).powf(after as f64).max(share(-change).powf(before as f64))
-}
 
 /// How many divisions the runs have into A and B.
 fn count(before: usize, after: usize) -> f64 {

@@ -272,13 +272,7 @@ fn found(runs: &[Runs<'_>], typical: Option<Variance>, sign: f64, rule: &Rule) -
         others.iter().map(other).collect()
     };
     let others: Vec<Vec<f64>> = runs.iter().map(&mut in_others).collect();
-    let mut standing = divisions::stand_out(&by_test, &p_values, &others, rule.false_discoveries);
-    let off = divisions::off(runs);
-    for (stands_out, [a, b]) in standing.iter_mut().zip(runs) {
-        let change = Test::of(a, b, typical).difference;
-        let chance = divisions::by_single_runs(&off, change, [a.len(), b.len()]);
-        *stands_out &= chance * runs.len() as f64 <= rule.false_discoveries;
-    }
+    let standing = divisions::stand_out(&by_test, &p_values, &others, rule.false_discoveries);
     let found = |(by_test, stands_out)| match (by_test, stands_out) {
         (false, _) => Found::No,
         (true, false) => Found::AsOthers,

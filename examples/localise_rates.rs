@@ -7,8 +7,12 @@ use fizeau_judge::localise::power::{Fault, rounds_needed};
 
 #[path = "../tests/fabric/mod.rs"]
 mod fabric;
+#[expect(dead_code, reason = "what sessions have in common is for judges of fleets")]
+#[path = "../tests/zoo/mod.rs"]
+mod zoo;
 
-use fabric::{Fabric, SlowComponent, Topology, tally, zoo::NOISES};
+use fabric::{Fabric, SlowComponent, Topology, tally};
+use zoo::NOISES;
 
 /// With fewer runs limits are not judged: one run alone would break some of them.
 const RUNS_MIN: u32 = 50;

@@ -146,7 +146,7 @@ fn fault(line: &str, ids: &[String]) -> Option<String> {
 fn every_command_that_a_page_or_a_help_text_quotes_can_be_typed() {
     let cases = |path: &&str| store::read(path.as_ref()).expect("a record").outcomes;
     let ids: Vec<String> =
-        RECORDS.iter().flat_map(|path| cases(path)).map(|one| one.case().to_string()).collect();
+        RECORDS.iter().flat_map(cases).map(|one| one.case().to_string()).collect();
     let (mut faults, mut count) = (Vec::new(), 0);
     let of_pages = pages().into_iter().map(|path| {
         let text = fs::read_to_string(&path).expect("a page is UTF-8");

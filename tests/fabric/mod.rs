@@ -1,16 +1,12 @@
 //! A simulated fabric with planted faults: rates of pairs of ranks, for `localise` to judge.
 
+use crate::zoo::{Noise, Zoo};
 use fizeau_domain::labels::Kind;
 use fizeau_judge::localise::{
     Answer, Exchange, Findings, Group, GroupOf, LEAST_EFFECT, Named, judge_with,
     plan::{Plan, Round},
 };
 use std::collections::BTreeSet;
-use zoo::{Noise, Zoo};
-
-#[expect(dead_code, reason = "what sessions have in common is for judges of fleets")]
-#[path = "../zoo/mod.rs"]
-pub mod zoo;
 
 /// A fabric. Rates are shares of a healthy exchange's.
 #[derive(Clone, Debug)]

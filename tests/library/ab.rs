@@ -1,9 +1,7 @@
 //! `ab` on every noise of the zoo: what it says of a case agrees with the interval that it prints,
 //! and nothing that changed is cleared.
 
-#[path = "../zoo/mod.rs"]
-mod zoo;
-
+use crate::zoo;
 use fizeau_domain::units::Seconds;
 use fizeau_judge::ab::{self, Arm, Fate, Found, JudgedCase, Pairs, Settings};
 use std::convert::Infallible;

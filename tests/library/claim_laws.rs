@@ -130,7 +130,8 @@ fn a_condition_that_is_not_stated_makes_nothing_impossible() {
 #[test]
 fn a_condition_of_tokens_that_is_not_stated_makes_nothing_impossible() {
     let catalogue = catalogue();
-    let changes: [(&str, fn(&mut Claim)); 6] = [
+    type Change = (&'static str, fn(&mut Claim));
+    let changes: [Change; 6] = [
         ("fp8", |claim| claim.precision = Some("fp8".into())),
         ("int4", |claim| claim.precision = Some("int4-g128".into())),
         ("kv", |claim| claim.kv = Some("nvfp4".into())),

@@ -748,6 +748,7 @@ fn a_low_share_has_its_reason_beside_it() {
         for of in synthetic::measured_in(&mut record) {
             if of.case.to_string().starts_with("stream/") {
                 of.summary.median = of.summary.median * 5.0;
+                of.summary.min = of.summary.min * 5.0;
             }
         }
         spoil(&mut record);
@@ -755,6 +756,14 @@ fn a_low_share_has_its_reason_beside_it() {
     };
     let alone = slow(&|_| ());
     assert!(alone.ends_with("(datasheet)"), "{alone}");
+    let others = slow(&|record| {
+        for of in synthetic::measured_in(record) {
+            (of.waited, of.summary.min) = (Some(0.4), of.summary.median * 0.3);
+        }
+    });
+    let words =
+        "other processes took 40 % of its CPU time, its best sample took 30 % of the median";
+    assert!(others.ends_with(words), "{others}");
     let virtual_machine = slow(&|record| record.header.device.virtualised = Some("KVM".into()));
     assert!(virtual_machine.contains("virtual machine (KVM), 2 of a socket's cores"));
     let few = slow(&|record| record.header.environment.cpus_online = Some(256));

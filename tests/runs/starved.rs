@@ -299,7 +299,7 @@ fn other_processes_that_take_the_cpus_are_counted_within_each_case() {
     let spinners = Spinners::new(2 * cpus);
     let args =
         ["run", "--device", "host", "--suite", "little.toml", "--out", "out", "compute", "gemm"];
-    let said = say(&mut place.fizeau(&args));
+    let said = say(&mut place.fizeau(args));
     drop(spinners);
     assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.err);
     let record = place.record("out");

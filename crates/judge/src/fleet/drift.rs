@@ -309,20 +309,20 @@ fn judged(all: &[Series]) -> Vec<Judged> {
             sessions: known.sessions + logs.len(),
         };
     }
-    let judge =
-        |((one, logs), (level, scatter)): ((&Series, &Vec<f64>), (Option<Level>, Scatter))| {
-            let level = level?;
-            let sides = [level.at, logs.len() - level.at];
-            let by_lone = lone[&one.subject].chance(level.change, sides);
-            let chance = match level.agrees {
-                true => level.probability(logs.len()).max(by_lone),
-                false => 1.0,
-            };
-            let days: Vec<f64> = one.points.iter().map(|point| point.day).collect();
-            let is_long = logs.len() >= DECAY_MIN;
-            let fall = is_long.then(|| course::fall(&days, logs, &scatter, &level)).flatten();
-            Some(Judged { level, chance, fall })
+    type Known<'s> = ((&'s Series, &'s Vec<f64>), (Option<Level>, Scatter));
+    let judge = |((one, logs), (level, scatter)): Known<'_>| {
+        let level = level?;
+        let sides = [level.at, logs.len() - level.at];
+        let by_lone = lone[&one.subject].chance(level.change, sides);
+        let chance = match level.agrees {
+            true => level.probability(logs.len()).max(by_lone),
+            false => 1.0,
         };
+        let days: Vec<f64> = one.points.iter().map(|point| point.day).collect();
+        let is_long = logs.len() >= DECAY_MIN;
+        let fall = is_long.then(|| course::fall(&days, logs, &scatter, &level)).flatten();
+        Some(Judged { level, chance, fall })
+    };
     all.iter().zip(&logs).zip(levels).filter_map(judge).collect()
 }
 

@@ -1,10 +1,8 @@
 //! Machines whose ranks are in groups behind switches: nobody is named for what all ranks of a group
 //! have in common, and names go with ranks, whatever their numbers.
 
-use crate::localise::fabric::{
-    self, Fabric, Topology, tally,
-    zoo::{NOISES, Noise},
-};
+use crate::localise::fabric::{self, Fabric, Topology, tally};
+use crate::zoo::{NOISES, Noise};
 use fizeau_judge::localise::{Answer, Exchange, Findings, judge, plan};
 use oorandom::Rand64;
 use std::collections::BTreeSet;

@@ -158,6 +158,7 @@ fn layouts_that_rest_on_unlike_things_are_told() {
     };
     let said = of(&["tp1", "tp8"]);
     assert!(said.contains("its layouts rest on different things (tp1 "), "{said}");
+    assert!(said.contains("messages as in L1"), "{said}");
     for alike in [&["tp1"][..], &["tp8"]] {
         assert!(!of(alike).contains("its layouts rest"), "{alike:?}");
     }

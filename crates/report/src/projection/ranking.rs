@@ -3,7 +3,9 @@
 use super::{rate, tier, why_none};
 use crate::{Block, Cell, Column, Table, Weight};
 use fizeau_domain::units::Seconds;
-use fizeau_projection::project::{By, Layout, Point, Projection, Rests, Side, tier::common};
+use fizeau_projection::project::{
+    By, Point, Projection, Rests, Side, Slo, sweep::operating_point, tier::common,
+};
 
 const COLUMNS: &[Column] = &[
     Column { key: "rank", title: "rank", weight: Weight::Essential },
@@ -98,12 +100,9 @@ impl<'p> Ranking<'p> {
 /// fastest by the best tier that is known, so that the least measured one is favoured.
 fn unlike_layouts(projection: &Projection, side: &Side) -> Option<String> {
     let output = projection.demand.scenario.output;
-    let best = |layout: &Layout| {
-        let fitting = side.points.iter().filter(|one| one.layout == *layout && one.fits());
-        let known = |one: &&Point| rate(one, output, By::BestKnown);
-        fitting.max_by(|one, other| known(one).total_cmp(&known(other)))
-    };
-    let best: Vec<&Point> = side.offer.layouts.iter().filter_map(best).collect();
+    let of_layout = projection.demand.concurrency.len().max(1);
+    let best = |points| operating_point(points, &Slo::default(), output, By::BestKnown);
+    let best: Vec<&Point> = side.points.chunks(of_layout).filter_map(best).collect();
     let rests = |point: &&Point| (&side.offer.hardware, Rests::of_point(point, output));
     if common(best.iter().map(rests)) == Some(By::BestKnown) {
         return None;

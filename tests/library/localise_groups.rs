@@ -1,5 +1,5 @@
-//! Machines whose ranks are in groups behind switches: nobody is named for what all ranks of a group
-//! have in common, and names go with ranks, whatever their numbers.
+//! Machines whose ranks are in groups behind switches: nobody is named for what all ranks of a
+//! group have in common, and names go with ranks, whatever their numbers.
 
 use crate::localise::fabric::{self, Fabric, Topology, tally};
 use crate::zoo::{NOISES, Noise};
@@ -19,8 +19,8 @@ fn named(found: &Findings) -> (BTreeSet<u32>, BTreeSet<(u32, u32)>) {
     (ranks, named.links.iter().map(|link| link.ranks).collect())
 }
 
-/// Eight cards behind two PCIe switches without direct access: pairs behind one switch reach 12 GB/s
-/// and pairs across 20 GB/s. Five cards, three and two. Both also the other way round.
+/// Eight cards behind two PCIe switches without direct access: pairs behind one switch reach
+/// 12 GB/s and pairs across 20 GB/s. Five cards, three and two. Both also the other way round.
 #[test]
 fn cards_behind_two_switches_are_groups_and_nobody_is_slow() {
     for sizes in [&[4, 4][..], &[3, 2], &[5, 3], &[4, 4, 4], &[4, 4, 4, 4], &[6, 4, 3, 2]] {

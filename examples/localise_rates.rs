@@ -527,7 +527,8 @@ fn groups(tables: &mut Tables) {
     tables.begin(
         "Groups behind switches, from a file",
         "One rate for each meeting of two ranks and nothing else, as tools that measure all pairs \
-         print. *Drawn*: 4 to 16 ranks in 2 to 4 groups. Limits: somebody in 0.5 % of healthy runs; \
+         print. *Drawn*: 4 to 16 ranks in 2 to 4 groups. Limits: somebody in 0.5 % of healthy \
+         runs; \
          with a rank at 80 % a recall of 0.90 by two meetings.",
     );
     let kept = Limits { somebody: Some(0.005), ..Limits::default() };

@@ -185,8 +185,8 @@ impl Search<'_> {
         Some(Set { members, levels, odds })
     }
 
-    /// Takes in or puts out every rank that makes rates likelier so, the fastest first: what is found
-    /// does not depend on the numbers of ranks. Whether there was one.
+    /// Takes in or puts out every rank that makes rates likelier so, the fastest first: what is
+    /// found does not depend on the numbers of ranks. Whether there was one.
     fn improve(&self, members: &mut [bool], levels: Levels) -> bool {
         let mut any = false;
         for rank in self.fastest_first() {

@@ -213,8 +213,8 @@ impl Search {
         (levels, effects)
     }
 
-    /// Groups as they are, and how likely that makes the rates: with a level for each two groups, or
-    /// with two levels for all, within and across, whichever is likelier.
+    /// Groups as they are, and how likely that makes the rates: with a level for each two groups,
+    /// or with two levels for all, within and across, whichever is likelier.
     fn fit(&self, of: &[usize]) -> Fit {
         let (levels, effects) = self.effects(of);
         let mut rests: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();

@@ -1,8 +1,8 @@
 //! How often chance alone gives one rank as many slow exchanges as a suspect had.
 //!
 //! `odds` takes healthy rates for normal ones. Rates of real networks have a longer tail to the
-//! slow side, and of many ranks the unluckiest collects several slow exchanges by chance. So a name also
-//! has to pass a test that takes nothing for granted but that healthy exchanges are exchangeable:
+//! slow side, and of many ranks the unluckiest collects several slow exchanges by chance. So a
+//! name also has to pass a test that takes nothing for granted but that healthy exchanges are exchangeable:
 //! the rates of all exchanges that no other named suspect touches are dealt out anew among these
 //! exchanges. How many of the slowest `K` of `M` fall to one rank with `n` exchanges then has the
 //! hypergeometric distribution (Fisher's exact test; the rates themselves decide what is slow), and

@@ -4,7 +4,8 @@
 //! In a round every rank exchanges data with one other, all pairs at once ([`plan`]). A slow pair
 //! blames two ranks, and congestion blames pairs of healthy ones now and then. [`judge`] weighs all
 //! rounds together: `odds` weighs one suspect, `fit` finds the explanation of all rates, `chance`
-//! drops suspects whose rates chance may have given them, `layout` finds groups behind switches, `group`
+//! drops suspects whose rates chance may have given them, `layout` finds groups behind switches,
+//! `group`
 //! says which slow ranks are neighbours, `component` which component that the operator has named is
 //! slow, `faster` finds the healthy ranks where most
 //! are slow, `few` tries every explanation of four ranks at most. [`raw`] reads and writes rates,

@@ -109,10 +109,58 @@ impl Found {
 
 /// The groups that explain rates between `ranks` ranks much better than slow ranks do. Whether
 /// these may be the GPUs of one machine: then groups may be of any size.
+///
+/// The search tries ranks one after the other and may end elsewhere in another order. So it takes
+/// them in an order of their own rates, and what it finds goes with ranks, whatever their numbers.
 pub fn find(ranks: usize, exchanges: &[Exchange], one_machine: bool) -> Option<Found> {
     if !(4..=MACHINE_MAX).contains(&ranks) {
         return None;
     }
+    let by_rate = in_order_of_rates(ranks, exchanges);
+    let mut place = vec![0; ranks];
+    (0..).zip(&by_rate).for_each(|(at, rank)| place[*rank] = at);
+    let of = |rank: u32| place[rank as usize];
+    let moved = |one: &Exchange| {
+        let (one_place, other) = (of(one.one), of(one.other));
+        Exchange { one: one_place.min(other), other: one_place.max(other), ..*one }
+    };
+    let mut moved: Vec<Exchange> = exchanges.iter().map(moved).collect();
+    moved.sort_by(|a, b| {
+        let key = |one: &Exchange| (one.one, one.other, one.round);
+        key(a).cmp(&key(b)).then(a.rate.total_cmp(&b.rate))
+    });
+    let Found { layout, of, levels } = find_in_order(ranks, &moved, one_machine)?;
+    let back = |group: &Vec<u32>| {
+        let mut group: Vec<u32> = group.iter().map(|at| by_rate[*at as usize] as u32).collect();
+        group.sort_unstable();
+        group
+    };
+    let mut groups: Vec<Vec<u32>> = layout.groups.iter().map(back).collect();
+    groups.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
+    let of = place.iter().map(|at| of[*at as usize]).collect();
+    Some(Found { layout: Layout { groups, ..layout }, of, levels })
+}
+
+/// Ranks by the rates of all of their exchanges, the lowest first.
+fn in_order_of_rates(ranks: usize, exchanges: &[Exchange]) -> Vec<usize> {
+    let mut rates: Vec<Vec<f64>> = vec![Vec::new(); ranks];
+    for one in exchanges {
+        let (a, b) = one.pair();
+        for rank in [a, b] {
+            rates[rank as usize].push(one.rate);
+        }
+    }
+    rates.iter_mut().for_each(|own| own.sort_by(f64::total_cmp));
+    let mut order: Vec<usize> = (0..ranks).collect();
+    order.sort_by(|a, b| {
+        let pairs = rates[*a].iter().zip(&rates[*b]);
+        let first = pairs.map(|(one, other)| one.total_cmp(other)).find(|order| order.is_ne());
+        first.unwrap_or(rates[*a].len().cmp(&rates[*b].len()))
+    });
+    order
+}
+
+fn find_in_order(ranks: usize, exchanges: &[Exchange], one_machine: bool) -> Option<Found> {
     let search = Search::new(ranks, exchanges)?;
     let alone = search.fit(&vec![0; ranks]);
     let mut fits: Vec<Fit> = search.guesses().iter().map(|of| search.fit(of)).collect();

@@ -440,7 +440,7 @@ def main():
     if given.out:
         parts = {row.part["name"]: row.part for row in rows}
         records = measured(kernels.ROOT.parent / "results", parts)
-        (given.out / "expected-shares.md").write_text(NOTE + page + reasons(rows) + UNKNOWN)
+        (given.out / "appendix" / "expected-shares.md").write_text(NOTE + page + reasons(rows) + UNKNOWN)
         (given.out / "tuning.md").write_text(tuning(rows, records, parts))
     return 0
 

@@ -253,8 +253,8 @@ fn sample(
     let taken = measure::sample(rank, &mut enqueue, cache, ready, (regime, before), settings);
     rank.device.tell_clock(false);
     let mut taken = taken?;
-    // Between samples a GPU's regulator of power lets go: a look there shows another clock than that
-    // of the work, and none is better than that one.
+    // Between samples a GPU's regulator of power lets go: a look there shows another clock than
+    // that of the work, and none is better than that one.
     let would_mislead = regime.is_some() && stream::is_gpu(rank.device.properties());
     if !taken.clocks_of_samples && !would_mislead {
         taken.clocks.extend(clock);
@@ -304,8 +304,8 @@ struct Watch {
     before: Option<Seconds>,
     /// Threads that work at once.
     threads: u32,
-    /// What this process's threads had run and waited before; none where a GPU works, which works on
-    /// while the thread that feeds it waits.
+    /// What this process's threads had run and waited before; none where a GPU works, which works
+    /// on while the thread that feeds it waits.
     delay: Option<RunDelay>,
 }
 

@@ -107,8 +107,8 @@ impl<'d> Chain<'d> {
         self.memory.address + u64::from(self.order[self.at as usize]) * self.grain
     }
 
-    /// From now on caches are evicted before each walk from a new place, so that no load finds a line
-    /// that an earlier walk brought.
+    /// From now on caches are evicted before each walk from a new place, so that no load finds a
+    /// line that an earlier walk brought.
     pub fn evict_before_walks(&mut self) {
         self.evicts = true;
     }

@@ -16,8 +16,8 @@ const COLUMNS: &[Column] = &[
     Column { key: "contradiction", title: "what contradicts it", weight: Weight::Essential },
 ];
 
-/// A latency counts as lower than that of a shorter chain where it is lower by more than this share,
-/// and by more than [`NOISES`] times the noise of both.
+/// A latency counts as lower than that of a shorter chain where it is lower by more than this
+/// share, and by more than [`NOISES`] times the noise of both.
 const FALLS: f64 = 0.03;
 
 /// See [`FALLS`].

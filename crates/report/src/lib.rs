@@ -29,6 +29,7 @@ pub mod format;
 mod frontier;
 pub mod generations;
 mod headline;
+mod headline_sensors;
 mod heat;
 mod integrity;
 mod level;

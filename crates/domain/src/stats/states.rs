@@ -1,8 +1,8 @@
 //! Whether samples are of one state of the machine, or of two.
 //!
 //! A median is a property of a machine only where the machine stayed in one state. Under a
-//! regulator of power, or where a part of a chain lies in a cache, samples fall into two groups, and
-//! the median is that of whichever group is larger: a longer or a shorter run would report another
+//! regulator of power, or where a part of a chain lies in a cache, samples fall into two groups,
+//! and the median is that of the larger group: a longer or a shorter run would report another
 //! number. The median absolute deviation does not see a second state of up to half of the samples.
 //!
 //! Two tests find them. Either is enough:

@@ -3,6 +3,7 @@
 //! What may be compared is for [`machine`] to say, whether a case changed for [`judge`]. This
 //! module joins the records and gives each case its fate.
 
+mod change;
 mod divisions;
 pub mod judge;
 pub mod machine;
@@ -13,11 +14,10 @@ pub use judge::Group;
 pub use quantity::Quantity;
 pub use waiver::Waiver;
 
+use change::change;
 use fizeau_domain::{
     case::Case,
-    consistency::Doubt,
     outcome::{Measurement, Outcome},
-    stats::interval,
     units::Seconds,
     verdict::Verdict,
 };
@@ -576,33 +576,4 @@ fn describe(outcome: Option<&Outcome>) -> String {
         Some(Outcome::Failed { error, .. }) => format!("failed: {error}"),
         Some(Outcome::Invalid { reason, .. }) => format!("invalid: {reason}"),
     }
-}
-
-/// The change between two runs, as their samples show it.
-fn change(before: &Measurement, after: &Measurement) -> Change {
-    let values = |measurement: &Measurement| -> Vec<f64> {
-        measurement.samples.times.iter().map(|time| time.0).collect()
-    };
-    let ratio = after.summary.median / before.summary.median;
-    let (a, b) = (values(before), values(after));
-    // Raw samples can be left out of a record; the summary's interval is then all there is.
-    let (low, high) = if a.is_empty() || b.is_empty() {
-        let (a, b) = (&before.summary.interval, &after.summary.interval);
-        (b.low / a.high, b.high / a.low)
-    } else {
-        let (low, high, _) = interval::ratio_interval(&a, &b);
-        // Which of two states a run would be in next time is not known.
-        let [[a_least, a_most], [b_least, b_most]] = [before, after].map(states);
-        (low.min(b_least / a_most), high.max(b_most / a_least))
-    };
-    Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
-}
-
-/// The least and the most of the times that a run's median stands for: its two states, where its
-/// samples are of two.
-fn states(run: &Measurement) -> [Seconds; 2] {
-    let median = run.summary.median;
-    let Some(Doubt::TwoStates(states)) = run.doubt() else { return [median; 2] };
-    let times = [median.0, states.most.time.0, states.other.time.0];
-    [f64::min, f64::max].map(|pick| Seconds(times.into_iter().fold(median.0, pick)))
 }

@@ -189,7 +189,7 @@ const EXCHANGES_SURE: u32 = 3;
 /// was seen leaves doubt: a rank that hides among few others has had luck in those.
 const EXCHANGES_BEYOND_DOUBT: u32 = 4;
 
-/// A pair that is below this share of the usual rate is not passed over, even if it met once.
+/// A pair that is below this share of the usual rate is not ignored, even if it met once.
 const HALVED: f64 = 0.5;
 
 /// Up to this many pairs are named in words.

@@ -147,8 +147,8 @@ const KNOWN_LEAST: f64 = 0.5;
 const FLOORS_MOST: f64 = 0.1;
 
 /// What a kernel takes at least, seconds, where no launch was measured: a node of a CUDA graph
-/// on an H100 takes 1.0 us (launch/graph/32 in docs/gpu-figures.md: 32.02 us). It decides only whether
-/// L2 is stated, and is added to no time.
+/// on an H100 takes 1.0 us (launch/graph/32 in docs/gpu-figures.md: 32.02 us). It decides only
+/// whether L2 is stated, and is added to no time.
 const KERNEL_GUESS: f64 = 1e-6;
 
 /// What a message takes at least, seconds, where none was measured or published: a third of the

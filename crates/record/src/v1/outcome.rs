@@ -144,8 +144,8 @@ pub struct Measurement {
     #[schemars(range(min = 0.0, max = 1.0))]
     pub stopped_by_quota: Option<f64>,
     /// Of a host: the share of the time from the first warm-up to the last sample in which threads
-    /// that could have run waited for a CPU, because others were on it. Absent where the kernel does
-    /// not count it.
+    /// that could have run waited for a CPU, because others were on it. Absent where the kernel
+    /// does not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub waited: Option<f64>,
@@ -246,8 +246,8 @@ pub struct Telemetry {
 
 mirror!(Telemetry of outcome::Telemetry {
     readings, clock_min, clock_max, timed_clocks, memory_clock_min, power_mean, power_max,
-    power_window, energy, energy_steps, elapsed, temperature_max, memory_temperature_max, held_by, ecc_corrected, ecc_uncorrected,
-    remapped_rows, pcie_replays, nvlink_errors, faults
+    power_window, energy, energy_steps, elapsed, temperature_max, memory_temperature_max, held_by,
+    ecc_corrected, ecc_uncorrected, remapped_rows, pcie_replays, nvlink_errors, faults
 });
 
 /// What bitwise comparisons of the same work found (`sdc/...`), from the first iteration to the

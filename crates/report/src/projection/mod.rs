@@ -60,8 +60,9 @@ pub fn document(projection: &Projection) -> Document {
         "L0: nothing real is faster. L1: a perfect engine that does one operation after the other. \
          L2: each operation at the efficiency that the record shows, or, where it has none, that \
          others published of the part. TTFT, E2EL, rates, cost and energy are of L2 where it is \
-         known, else of L1 (\"by\" says which), without queueing and without an engine's own overhead; RPS and cost \
-         count prefill, tokens a second of a user and of a GPU are those of decode."
+         known, else of L1 (\"by\" says which), without queueing and without an engine's own \
+         overhead; RPS and cost count prefill, tokens a second of a user and of a GPU are those of \
+         decode."
             .into(),
     ));
     for side in &projection.sides {

@@ -1,0 +1,33 @@
+//! How the time of a case changed between two runs.
+
+use super::Change;
+use fizeau_domain::{consistency::Doubt, outcome::Measurement, stats::interval, units::Seconds};
+
+/// The change between two runs, as their samples show it.
+pub fn change(before: &Measurement, after: &Measurement) -> Change {
+    let values = |measurement: &Measurement| -> Vec<f64> {
+        measurement.samples.times.iter().map(|time| time.0).collect()
+    };
+    let ratio = after.summary.median / before.summary.median;
+    let (a, b) = (values(before), values(after));
+    // Raw samples can be left out of a record; the summary's interval is then all there is.
+    let (low, high) = if a.is_empty() || b.is_empty() {
+        let (a, b) = (&before.summary.interval, &after.summary.interval);
+        (b.low / a.high, b.high / a.low)
+    } else {
+        let (low, high, _) = interval::ratio_interval(&a, &b);
+        // Which of two states a run would be in next time is not known.
+        let [[a_least, a_most], [b_least, b_most]] = [before, after].map(states);
+        (low.min(b_least / a_most), high.max(b_most / a_least))
+    };
+    Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
+}
+
+/// The least and the most of the times that a run's median stands for: its two states, where its
+/// samples are of two.
+fn states(run: &Measurement) -> [Seconds; 2] {
+    let median = run.summary.median;
+    let Some(Doubt::TwoStates(states)) = run.doubt() else { return [median; 2] };
+    let times = [median.0, states.most.time.0, states.other.time.0];
+    [f64::min, f64::max].map(|pick| Seconds(times.into_iter().fold(median.0, pick)))
+}

@@ -3,12 +3,12 @@
 //! `odds` takes healthy rates for normal ones. Rates of real networks have a longer tail to the
 //! slow side, and of many ranks the unluckiest collects several slow exchanges by chance. So a
 //! name also has to pass a test that takes nothing for granted but that healthy exchanges are
-//! exchangeable: the rates of all exchanges that no other named suspect touches are dealt out anew
-//! among these exchanges. How many of the slowest `K` of `M` fall to one rank with `n` exchanges then has the
-//! hypergeometric distribution (Fisher's exact test; the rates themselves decide what is slow), and
-//! the probability that any of `N` ranks gets that number is at most `N` times that of one. This is the
-//! permutation test of the maximum without its random numbers, so that it depends neither on a seed
-//! nor on the order of ranks.
+//! exchangeable: the rates of all exchanges that no other named suspect touches are dealt out
+//! anew among these exchanges. How many of the slowest `K` of `M` fall to one rank with `n`
+//! exchanges then has the hypergeometric distribution (Fisher's exact test; the rates
+//! themselves decide what is slow), and the probability that any of `N` ranks gets that number
+//! is at most `N` times that of one. This is the permutation test of the maximum without its
+//! random numbers, so that it depends neither on a seed nor on the order of ranks.
 
 /// Probability at most of naming a rank by chance, where healthy rates have any distribution.
 pub const CHANCE_MAX: f64 = 0.05;

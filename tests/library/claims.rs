@@ -22,12 +22,7 @@ fn every_claim_of_the_catalogue_gets_its_verdict_and_its_arithmetic() {
     assert!(claims.len() >= 30);
     for claim in &claims {
         let verdict = judged(&catalogue, claim).unwrap_or_else(|why| panic!("{}: {why}", claim.id));
-        // The file's verdict on these is of plain decoding, which their texts do not state: with
-        // drafts that are accepted both can be.
-        let is_of_drafts = ["llama-2-70b-h200-155", "llama-2-70b-h100-int4-195"];
-        let is_open = claim.acceptance.is_none() && is_of_drafts.contains(&claim.id.as_str());
-        let expected = if is_open { Some(Answer::CannotTell) } else { claim.verdict };
-        assert_eq!(Some(verdict.answer), expected, "{}: {verdict:#?}", claim.id);
+        assert_eq!(Some(verdict.answer), claim.verdict, "{}: {verdict:#?}", claim.id);
         assert!(!verdict.arithmetic.is_empty(), "{}", claim.id);
         assert!(claim.source.is_some(), "{}", claim.id);
         let is_untold = verdict.answer == Answer::CannotTell;

@@ -227,8 +227,14 @@ impl Words<'_> {
     }
 
     fn set_figure(&mut self, value: Number) -> Result<(), String> {
-        let is_range = self.at >= 2
-            && ["-", "to", "and"].contains(&self.words[self.at - 2].to_ascii_lowercase().as_str());
+        let before = &self.words[..self.at.saturating_sub(1)];
+        let is_word = |at: usize, word: &str| before[at].eq_ignore_ascii_case(word);
+        let last = before.len().checked_sub(1);
+        // "34 and 67" are two figures, and "between 34 and 67" is one.
+        let is_between = || (0..before.len()).any(|at| is_word(at, "between"));
+        let is_range = last.is_some_and(|last| {
+            is_word(last, "-") || is_word(last, "to") || is_word(last, "and") && is_between()
+        });
         let is_glued = self.words.get(self.at - 1).is_some_and(|word| word.contains('-'));
         match self.figure {
             None => self.figure = Some(value),

@@ -25,7 +25,7 @@ pub const WEIGHTLESS: &str = "\
     reach hits hit gets get got we i runs run running rated theoretical peak max maximum \
     highest performance throughput bandwidth bw rate speed compute computing arithmetic math \
     flops capability datasheet spec specs specification product page figure result per \
-    average mean median generating serving server inference offline second ai precision \
+    average mean median generating serving server inference training offline second ai precision \
     format type dtype operations gpu's engine system's unified local device's onboard";
 
 /// Words of figures that were measured.

@@ -11,7 +11,7 @@ use fizeau_domain::{
 };
 use fizeau_record::{DeviceSettings, Environment};
 use fizeau_report::{Block, Cell, Column, Document, Table, Weight, without_numbers};
-use std::{fmt::Display, process::ExitCode};
+use std::{collections::BTreeSet, fmt::Display, process::ExitCode};
 
 /// Arguments of `devices`.
 #[derive(Args, Clone, Debug)]
@@ -32,8 +32,8 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let document = if args.parts {
         Document {
             title: "Parts".into(),
-            subtitle: "Dense peaks of one device, as vendors print them; * holds figures that no \
-                       vendor's text confirms"
+            subtitle: "Dense peaks of one device, as vendors print them; \"not confirmed\" names \
+                       those that no vendor's text confirms"
                 .into(),
             blocks: vec![Block::Table(parts(&catalogue.parts))],
         }
@@ -210,19 +210,34 @@ fn peak(part: &Part, dtype: Dtype) -> Cell {
     part.peaks.get(&dtype).map_or(Cell::Absent, |&peak| Cell::Throughput(peak))
 }
 
+/// Which figures of a row no vendor's text confirms; "others" where the file has more of them.
+fn unconfirmed(part: &Part) -> Cell {
+    let name = |field: &String| match field.as_str() {
+        "units" => "units",
+        "peak" | "peak.bf16_matrix" => "bf16",
+        "peak.fp8_matrix" => "fp8",
+        link if link.starts_with("link") => "link",
+        memory if memory.starts_with("memory") || memory.starts_with("bandwidth") => "memory",
+        _ => "others",
+    };
+    let all: BTreeSet<&str> = part.unverified.iter().chain(&part.measured).map(name).collect();
+    let (others, mut names): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|n| *n == "others");
+    names.extend(others);
+    if names.is_empty() { Cell::Absent } else { Cell::Text(names.join(", ")) }
+}
+
 /// The catalogue.
 fn parts(parts: &[Part]) -> Table {
     let row = |part: &Part| {
-        let is_stated = part.unverified.is_empty() && part.measured.is_empty();
-        let mark = if is_stated { "" } else { " *" };
         vec![
             Cell::Code(part.id.clone()),
-            Cell::Text(format!("{}{mark}", part.name)),
             part.units.map_or(Cell::Absent, |units| Cell::Count(u64::from(units))),
             part.memory_bandwidth.map_or(Cell::Absent, Cell::Bandwidth),
             peak(part, Dtype::Bf16),
             peak(part, Dtype::Fp8),
             part.link_bandwidth.map_or(Cell::Absent, Cell::Bandwidth),
+            unconfirmed(part),
+            Cell::Text(part.name.clone()),
             Cell::Count(part.sources as u64),
         ]
     };
@@ -231,13 +246,14 @@ fn parts(parts: &[Part]) -> Table {
         title: "Known parts".into(),
         columns: vec![
             column("id", "id"),
-            column("name", "name"),
             column("units", "units"),
             column("memory_bytes_per_second", "memory"),
             column("bf16_flops_per_second", "bf16"),
             column("fp8_flops_per_second", "fp8"),
             column("link_bytes_per_second", "link, one way"),
-            column("sources", "sources"),
+            column("not_confirmed", "not confirmed"),
+            Column { key: "name", title: "name", weight: Weight::Useful },
+            Column { key: "sources", title: "sources", weight: Weight::Useful },
         ],
         rows: parts.iter().map(row).collect(),
     }

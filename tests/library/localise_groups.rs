@@ -3,7 +3,7 @@
 
 use crate::localise::fabric::{self, Fabric, Topology, tally};
 use crate::zoo::{NOISES, Noise};
-use fizeau_judge::localise::{Answer, Exchange, Findings, judge, plan};
+use fizeau_judge::localise::{Answer, Exchange, Findings, GroupOf, judge, plan};
 use oorandom::Rand64;
 use std::collections::BTreeSet;
 
@@ -120,6 +120,12 @@ fn any_world(random: &mut Rand64) -> (Fabric, u32) {
     (fabric, 2 + below(random, 9) as u32)
 }
 
+/// Whether a group is named whose ranks have only successive numbers in common.
+fn names_neighbours(found: &Findings) -> bool {
+    let Answer::Named(all) = &found.answer else { return false };
+    all.groups.iter().any(|group| group.of == GroupOf::Neighbours)
+}
+
 /// Judges worlds again with other numbers of ranks and another order of rows: the same is named.
 /// In how many of them the verdict is another, since the search for groups may end elsewhere.
 fn names_are_carried_along(seeds: std::ops::Range<u64>) -> usize {
@@ -147,6 +153,10 @@ fn names_are_carried_along(seeds: std::ops::Range<u64>) -> usize {
         let pair = |(one, other)| (to(one).min(to(other)), to(one).max(to(other)));
         let carried = (carried, links.into_iter().map(pair).collect());
         let again = again.beyond(fizeau_judge::localise::LEAST_EFFECT);
+        if [&found, &again].into_iter().any(names_neighbours) {
+            // Ranks with successive numbers: another numbering has other neighbours.
+            return false;
+        }
         assert_eq!(named(&again), carried, "seed {seed}: {found:?}\n{again:?}");
         again.answer.verdict() != found.answer.verdict()
     };

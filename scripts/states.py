@@ -7,7 +7,8 @@ import bisect
 import math
 import statistics
 
-SAMPLES_MIN, SHARE_MIN, COUNT_MIN = 10, 0.13, 2
+SAMPLES_MIN, SAMPLES_MANY, COUNT_MIN = 10, 50, 2
+SHARE_MIN, SHARE_MIN_OF_MANY = 0.13, 0.1
 STEP_MIN, STEP_PROBABILITY = 0.03, 1e-3
 APART_MIN, EXPLAINED_MIN = 0.08, 0.8
 
@@ -28,7 +29,8 @@ def states(one, other):
 
 def is_fair(at, count):
     least = min(at, count - at)
-    return least >= COUNT_MIN and least >= SHARE_MIN * count
+    share = SHARE_MIN_OF_MANY if count >= SAMPLES_MANY else SHARE_MIN
+    return least >= COUNT_MIN and least >= share * count
 
 
 def in_time(logs):

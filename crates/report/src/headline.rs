@@ -6,6 +6,7 @@ use super::{
     case_table::tier_name,
     ceiling::memory_peak,
     chart::measurements,
+    consistency,
     headline_sensors::{power_fact, throttling_fact},
 };
 use fizeau_domain::{
@@ -210,19 +211,23 @@ pub fn of_socket(record: &Record) -> Option<String> {
 /// The longest chain beyond all caches that the TLBs still reach; none where no chain was that
 /// long.
 fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
-    let (_, time, case) = measurements(record)
-        .filter_map(|measurement| match measurement.case.point {
+    let (_, one) = measurements(record)
+        .filter_map(|one| match one.case.point {
             Point::Latency(point)
                 if ceilings.in_memory(point.working_set) && !point.is_beyond_tlb() =>
             {
-                Some((point.working_set, measurement.summary.median, &measurement.case))
+                Some((point.working_set, one))
             }
             _ => None,
         })
-        .max_by_key(|(size, ..)| *size)?;
+        .max_by_key(|(size, _)| *size)?;
+    let doubt = one.doubt().map(|doubt| doubt.to_string());
+    let cached = || consistency::is_partly_cached(record, one);
+    let cached = || cached().then(|| "shorter chains take longer: a cache answered".to_owned());
     Some(Fact {
-        case: case.to_string(),
-        ..Fact::new("memory_latency", "Memory latency", Cell::Time(time))
+        of: doubt.or_else(cached).unwrap_or_default(),
+        case: one.case.to_string(),
+        ..Fact::new("memory_latency", "Memory latency", Cell::Time(one.summary.median))
     })
 }
 

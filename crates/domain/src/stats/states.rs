@@ -20,8 +20,12 @@ use crate::units::Seconds;
 /// Fewer samples than these show no states.
 const SAMPLES_MIN: usize = 10;
 
-/// A state has at least this share of the samples, and [`COUNT_MIN`] of them: less is an outlier.
-const SHARE_MIN: f64 = 0.13;
+/// A state has at least this share of the samples, below and from [`SAMPLES_MANY`] on, and
+/// [`COUNT_MIN`] of them: less is an outlier.
+const SHARE_MIN: [f64; 2] = [0.13, 0.1];
+
+/// See [`SHARE_MIN`].
+const SAMPLES_MANY: usize = 50;
 
 /// See [`SHARE_MIN`].
 const COUNT_MIN: usize = 2;
@@ -97,7 +101,8 @@ impl TwoStates {
 /// Whether both sides of a cut are large enough for states.
 fn is_fair(at: usize, count: usize) -> bool {
     let least = at.min(count - at);
-    least >= COUNT_MIN && least as f64 >= SHARE_MIN * count as f64
+    let share = SHARE_MIN[usize::from(count >= SAMPLES_MANY)];
+    least >= COUNT_MIN && least as f64 >= share * count as f64
 }
 
 /// A change of level in the course of time.
@@ -212,7 +217,7 @@ mod tests {
         for count in [16, 35, 130, 500] {
             for place in [0.2, 0.5, 0.8] {
                 // Few samples are not enough for a test in time, and clusters have to be far apart.
-                for step in if count < 35 { [1.1, 1.2] } else { [1.06, 1.1] } {
+                for step in if count < 100 { [1.1, 1.2] } else { [1.06, 1.1] } {
                     let draw = |random: &mut Rand64, at: usize| {
                         let is_after = at as f64 >= place * count as f64;
                         (1.0 + 0.004 * normal(random)) * if is_after { step } else { 1.0 }

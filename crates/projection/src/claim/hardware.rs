@@ -112,6 +112,8 @@ struct Candidates<'p> {
     main: &'p Figure,
     /// How much faster than stated a device may be for a short time.
     boost: f64,
+    /// Whether it is memory, and no cache and no arithmetic.
+    is_memory: bool,
     lines: Vec<String>,
 }
 
@@ -174,21 +176,55 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
         let why = format!("{above}, and no text of the vendor confirms {}", most.field);
         return verdict(Answer::Suspicious, why, share, of.lines);
     }
+    match not_alone(part, reading, stated, &of, &above) {
+        Some((why, missing)) => {
+            let mut found = verdict(Answer::CannotTell, why, share, of.lines);
+            found.missing.push(missing);
+            found
+        }
+        None => verdict(Answer::Impossible, above, share, of.lines),
+    }
+}
+
+/// What a figure above the most of one device may be all the same, and what the text lacks for it:
+/// of several devices, of two sockets, or with what caches answer.
+fn not_alone(
+    part: &Part,
+    reading: &Reading,
+    stated: Stated,
+    of: &Candidates<'_>,
+    above: &str,
+) -> Option<(String, String)> {
+    let is_open = reading.devices.is_none() && reading.is_each.is_none();
     let whole = |count: &&f64| {
-        let together = Stated { rate: rate / **count, half_place: 0.0, devices: 1.0 };
-        reading.devices.is_none() && reading.is_each.is_none() && together.is(reading, of.main.rate)
+        let together = Stated { rate: stated.rate / **count, half_place: 0.0, devices: 1.0 };
+        is_open && together.is(reading, of.main.rate)
     };
     if let Some(count) = SYSTEMS.iter().find(whole) {
         let why = format!(
             "{above}, which is impossible for one device; it is the stated {} of {count} together",
             of.main.how
         );
-        let mut found = verdict(Answer::CannotTell, why, share, of.lines);
-        found.missing.push(format!("devices: on {count} GPUs"));
-        return found;
+        return Some((why, format!("devices: on {count} GPUs")));
     }
-    verdict(Answer::Impossible, above, share, of.lines)
+    let of_two = stated.rate / of.base / SOCKETS;
+    if part.is_host() && is_open && stated.least(reading) <= SOCKETS * of.base {
+        let why = format!(
+            "{above}, which is impossible for one socket; of two sockets it is {:.1} %",
+            of_two * 100.0
+        );
+        return Some((why, "devices: --gpus 2 for two sockets".into()));
+    }
+    (reading.is_effective && of.is_memory).then(|| {
+        let why = format!(
+            "{above}, and an \"effective\" bandwidth counts what caches answer, which no text states"
+        );
+        (why, "whether bytes from caches are counted".into())
+    })
 }
+
+/// Sockets of a machine whose figures are often stated without their number.
+const SOCKETS: f64 = 2.0;
 
 /// The numbers that are left where some conditions are stated; those of one device, dense and in
 /// the main table of the part before others.
@@ -231,7 +267,12 @@ pub fn memory(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) -
         all.extend(caches.into_iter().filter(|figure| stated.is(reading, figure.rate)));
     }
     let what = if is_cache { "this cache" } else { "this memory" };
-    judge(part, reading, stated, Candidates { what, all, base, main, boost: 1.0, lines })
+    judge(
+        part,
+        reading,
+        stated,
+        Candidates { what, all, base, main, boost: 1.0, is_memory: !is_cache, lines },
+    )
 }
 
 /// Arithmetic.
@@ -283,7 +324,12 @@ pub fn arithmetic(
     let boost = boost(part, dtype, &mut lines);
     let base = main.rate * boost;
     let what = "these units";
-    judge(part, reading, stated, Candidates { what, all, base, main, boost, lines })
+    judge(
+        part,
+        reading,
+        stated,
+        Candidates { what, all, base, main, boost, is_memory: false, lines },
+    )
 }
 
 /// How much faster than its stated peak a part is at its highest clock.

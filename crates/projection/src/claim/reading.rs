@@ -45,6 +45,8 @@ pub struct Reading {
     pub is_rough: bool,
     /// Whether it was measured, and is no peak of a datasheet.
     pub is_measured: bool,
+    /// Whether it is called effective: a bandwidth may then count what caches answer.
+    pub is_effective: bool,
     /// Whether it is with structured sparsity (`true`) or dense.
     pub is_sparse: Option<bool>,
     /// Whether matrix units (`true`) or vector units reach it.
@@ -75,6 +77,7 @@ struct Words<'t> {
     is_bus: bool,
     is_rough: bool,
     is_measured: bool,
+    is_effective: bool,
     is_negated: bool,
     is_input: bool,
     is_output: bool,
@@ -166,6 +169,20 @@ impl Words<'_> {
         Ok(())
     }
 
+    /// Whether modules of memory are counted: "8x DDR4-3200".
+    fn is_before_memory(&self) -> bool {
+        let next = self.peek();
+        ["ddr", "lpddr", "gddr", "hbm"].iter().any(|kind| next.starts_with(kind))
+    }
+
+    /// "8x 4.8 TB/s" is of each device.
+    fn take_each(&mut self) {
+        let is_figure = self.peek().starts_with(|c: char| c.is_ascii_digit());
+        if self.figure.is_none() && is_figure && self.is_each.is_none() {
+            self.is_each = Some(true);
+        }
+    }
+
     /// A figure, the other end of a range, or a number of devices.
     fn number(&mut self, word: &str) -> Result<bool, String> {
         if word == "2:4" || !word.starts_with(|c: char| c.is_ascii_digit() || ".,".contains(c)) {
@@ -176,14 +193,22 @@ impl Words<'_> {
         let (digits, rest) = word.split_at(end);
         let lower = rest.to_ascii_lowercase();
         if let Some(thing) = lower.strip_prefix('x').or_else(|| lower.strip_prefix("-gpu")) {
+            if thing.is_empty() && self.is_before_memory() {
+                return Ok(true);
+            }
             self.set_devices(digits)?;
+            self.take_each();
             if !thing.is_empty() && !self.known.contains(&thing.into()) && !is_device(thing) {
                 self.left.push(thing.into());
             }
             return Ok(true);
         }
         if rest.is_empty() && self.take_if(|next| is_device(next) || next == "x") {
+            if self.is_before_memory() {
+                return Ok(true);
+            }
             self.set_devices(digits)?;
+            self.take_each();
             return Ok(true);
         }
         let mut value = Number::of(digits)?;
@@ -370,7 +395,10 @@ impl Words<'_> {
             _ if lower.starts_with("hbm") || lower.contains("ddr") => {
                 self.is_of_cache = Some(false);
             }
-            _ if MEASURED.contains(&lower) => self.is_measured = true,
+            _ if MEASURED.contains(&lower) => {
+                self.is_measured = true;
+                self.is_effective |= lower == "effective";
+            }
             _ => return false,
         }
         true
@@ -440,6 +468,7 @@ impl Words<'_> {
             is_each,
             is_rough: self.is_rough,
             is_measured: self.is_measured,
+            is_effective: self.is_effective,
             is_sparse: self.is_sparse,
             is_matrix: self.is_matrix,
             accumulate: self.accumulate,

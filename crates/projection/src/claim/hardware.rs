@@ -217,7 +217,8 @@ fn not_alone(
     }
     (reading.is_effective && of.is_memory).then(|| {
         let why = format!(
-            "{above}, and an \"effective\" bandwidth counts what caches answer, which no text states"
+            "{above}, and an \"effective\" bandwidth counts what caches answer, which no text \
+             states"
         );
         (why, "whether bytes from caches are counted".into())
     })

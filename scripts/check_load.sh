@@ -19,6 +19,7 @@ server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
 
 serve() { # MODEL.gguf, options : sets server and url
+    : >"$folder/url" # the server may begin later than the first look
     "$venv/bin/python" scripts/load_trial/server.py "$@" >"$folder/url" 2>"$folder/server.log" &
     server=$!
     for _ in $(seq 600); do

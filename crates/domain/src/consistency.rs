@@ -12,8 +12,9 @@ use std::fmt;
 /// Hot caches may seem slower than cold ones by this share, by noise alone.
 const HOT_SLOWER_MIN: f64 = 0.02;
 
-/// Why the median of a measurement is no property of the machine. No share of a limit and no ratio
-/// to another figure is computed from it, and no judge decides by it.
+/// Why the median of a measurement is no property of the machine. A report computes no share of a
+/// limit from it, and `compare` takes both of its states for possible. Judges that measure several
+/// repeats, and `project`, still take the median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doubt {
     /// Its samples are of two states, and the median is that of the larger group.

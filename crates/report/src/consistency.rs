@@ -91,7 +91,7 @@ fn latencies(record: &Record) -> Vec<Finding> {
     found
 }
 
-/// A mean power that no device of this limit can have.
+/// A mean or a highest power that no device of this limit can have.
 fn power(one: &Measurement, limit: Option<Watts>) -> Option<Finding> {
     let seen = one.telemetry.as_ref()?;
     let limit = limit.filter(|limit| limit.0 > 0.0)?;

@@ -2,11 +2,19 @@
 
 use crate::synthetic;
 use fizeau_domain::{
-    outcome::{Cache, Contrast},
+    case::Point,
+    outcome::{Cache, Contrast, Measurement, Outcome},
+    random_peaks::RandomPeaks,
     stats::Summary,
-    units::Seconds,
+    units::{FlopsPerSecond, Seconds},
+    verdict::Verdict,
 };
-use fizeau_record::{Record, store};
+use fizeau_judge::{
+    compare::{Comparison, Options},
+    discover::Discovery,
+};
+use fizeau_projection::project::Hardware;
+use fizeau_record::{Header, Record, store};
 use fizeau_report::consistency::{self, Finding};
 use std::{
     fs,
@@ -115,4 +123,94 @@ fn a_run_of_which_most_figures_are_noisy_or_disturbed_says_so_first() {
     synthetic::measured_in(&mut disturbed).for_each(|one| one.available = Some(0.5));
     let words = first_words(&disturbed);
     assert!(words.contains("lost CPU time to other processes"), "{words}");
+}
+
+/// Many steady cases that two records have in common, and a last one whose samples are given.
+fn beside_steady_cases(run: &str, last: impl IntoIterator<Item = f64>) -> Record {
+    let mut record = synthetic::record();
+    record.header.run = run.into();
+    let steady: Vec<Seconds> =
+        (0..100).map(|at| Seconds(1e-3 * (1.0 + 1e-4 * f64::from(at % 7)))).collect();
+    let take = |one: &mut Measurement, times: &[Seconds]| {
+        (one.summary, one.contrast) = (Summary::of(times).expect("a summary"), None);
+        one.samples.times = times.to_vec();
+    };
+    synthetic::measured_in(&mut record).for_each(|one| take(one, &steady));
+    let times: Vec<Seconds> = last.into_iter().map(Seconds).collect();
+    take(synthetic::measured_in(&mut record).last().expect("a case"), &times);
+    record
+}
+
+/// A second and slower state in B alone is no pass, although the median is that of A; A's own is.
+#[test]
+fn a_slower_state_that_only_b_has_is_inconclusive_in_a_comparison_of_single_runs() {
+    let steady = |at: i32| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7));
+    let stepped = |at: i32| steady(at) * if at < 60 { 1.0 } else { 1.15 };
+    let one = beside_steady_cases("one", (0..100).map(steady));
+    let two = beside_steady_cases("two", (0..100).map(stepped));
+    let verdict = |before: &Record, after: &Record| {
+        let [before, after] = [before, after].map(std::slice::from_ref);
+        let found = Comparison::of(before, after, &Options::default()).expect("alike");
+        let notes: String = found.rows.iter().filter_map(|row| row.note.clone()).collect();
+        (found.verdict(), found.slower_states(), notes)
+    };
+    let also_one =
+        Record { header: Header { run: "x".into(), ..one.header.clone() }, ..one.clone() };
+    assert_eq!(verdict(&one, &also_one).0, Verdict::Pass);
+    let (found, slower, notes) = verdict(&one, &two);
+    assert_eq!((found, slower), (Verdict::Inconclusive, 1), "{notes}");
+    assert!(notes.contains("B: two states: "), "{notes}");
+    let (found, slower, notes) = verdict(&two, &one);
+    assert_eq!((found, slower), (Verdict::Pass, 0), "{notes}");
+    assert!(notes.contains("A: two states: "), "{notes}");
+}
+
+/// A projection counts with the slower of two states and says so; a ceiling of a record lies at the
+/// faster one.
+#[test]
+fn a_projection_takes_the_slower_of_two_states() {
+    let steady = |at: i32| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7));
+    let hardware = |slow: f64| {
+        let mut record = synthetic::record();
+        let random = |one: &&mut Measurement| matches!(one.case.point, Point::Gemm(point) if point.contents.are_random());
+        let states = (0..100).map(|at| Seconds(steady(at) * if at < 60 { 1.0 } else { slow }));
+        let states: Vec<Seconds> = states.collect();
+        for one in synthetic::measured_in(&mut record).filter(random) {
+            (one.summary, one.contrast) = (Summary::of(&states).expect("a summary"), None);
+            (one.samples.times, one.beside) = (states.clone(), None);
+        }
+        Hardware::of_record("made up", &record, None).expect("hardware")
+    };
+    let (one, two) = (hardware(1.0), hardware(1.2));
+    let noted = |hardware: &Hardware| hardware.notes.iter().any(|note| note.contains("two states"));
+    assert!(!noted(&one) && noted(&two), "{:?}", two.notes);
+    let ceilings = one.peaks.values().zip(two.peaks.values());
+    let is_same =
+        |(one, two): (&FlopsPerSecond, &FlopsPerSecond)| (one.0 / two.0 - 1.0).abs() < 1e-9;
+    assert!(ceilings.into_iter().all(is_same), "the faster state is the ceiling");
+    let lowest = |hardware: &Hardware| format!("{:?}", hardware.measured);
+    assert_ne!(lowest(&one), lowest(&two));
+}
+
+/// A peak by constants is no ceiling of a record that also has one by random numbers.
+#[test]
+fn a_peak_by_constants_is_outdone_by_random_numbers() {
+    let mut record = synthetic::record();
+    let is_peak = |one: &&Measurement| matches!(one.case.point, Point::Compute(_));
+    let like = record.outcomes.iter().filter_map(|one| one.measured()).find(is_peak);
+    let constants = like.expect("a peak").clone();
+    let mut random = constants.clone();
+    random.case.kernel.0 += "_random";
+    random.summary.median.0 *= 1.2;
+    let both = [&constants, &random];
+    let peaks = RandomPeaks::of(both);
+    assert_eq!(both.map(|one| peaks.outdo(one)), [true, false]);
+    assert!(!RandomPeaks::of([&constants]).outdo(&constants), "alone it is all there is");
+    let rate = constants.work.flops / random.summary.median;
+    record.outcomes.push(Outcome::Measured(Box::new(random)));
+    let found = Discovery::of(&record);
+    assert_eq!(
+        found.arithmetic.iter().find(|one| one.rate == rate).map(|one| one.rate),
+        Some(rate)
+    );
 }

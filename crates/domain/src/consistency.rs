@@ -6,6 +6,7 @@ use crate::{
         Summary,
         states::{State, TwoStates},
     },
+    units::Seconds,
 };
 use std::fmt;
 
@@ -13,8 +14,9 @@ use std::fmt;
 const HOT_SLOWER_MIN: f64 = 0.02;
 
 /// Why the median of a measurement is no property of the machine. A report computes no share of a
-/// limit from it, and `compare` takes both of its states for possible. Judges that measure several
-/// repeats, and `project`, still take the median.
+/// limit from it, `compare` takes both of its states for possible where a side has a single run, and
+/// `project` takes the slower one. Judges that measure several repeats take the median of each: the
+/// scatter between repeats, which states cause too, is their error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doubt {
     /// Its samples are of two states, and the median is that of the larger group.
@@ -29,6 +31,21 @@ impl Measurement {
     pub fn doubt(&self) -> Option<Doubt> {
         let states = TwoStates::of(&self.samples.times).map(Doubt::TwoStates);
         states.or_else(|| self.hot_slower().map(Doubt::HotSlower))
+    }
+
+    /// The least and the most of the times that the median may stand for: its two states, or what was
+    /// measured with cold and with hot caches. Both are the median where nothing speaks against it.
+    pub fn span(&self) -> [Seconds; 2] {
+        let median = self.summary.median;
+        let others = match self.doubt() {
+            None => return [median; 2],
+            Some(Doubt::TwoStates(states)) => vec![states.most.time, states.other.time],
+            Some(Doubt::HotSlower(_)) => {
+                self.contrast.iter().map(|beside| beside.summary.median).collect()
+            }
+        };
+        [f64::min, f64::max]
+            .map(|pick| Seconds(others.iter().fold(median.0, |time, other| pick(time, other.0))))
     }
 
     /// How much longer it takes with hot caches than with cold ones, where that is beyond noise.

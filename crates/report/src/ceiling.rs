@@ -3,14 +3,15 @@
 //! a peak, and for whole machines whose peaks are unknown.
 
 use fizeau_domain::{
-    case::{Case, Point, StreamOperation},
+    case::{Point, StreamOperation},
     dtype::Dtype,
     outcome::{Cache, Code, Measurement},
+    random_peaks::RandomPeaks,
     spec::{Bound, Tier},
     units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds},
 };
 use fizeau_record::Record;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A working set is in memory from this many times the last-level cache on (STREAM's run rules).
 const MEMORY_FACTOR: u64 = 4;
@@ -99,11 +100,8 @@ impl Ceilings {
         let mut ceilings =
             Ceilings { memory_from, cache, unknown_architecture, ..Ceilings::default() };
         let measured = || record.outcomes.iter().filter_map(|outcome| outcome.measured());
-        let random: BTreeSet<Dtype> = measured()
-            .filter(|one| one.case.kernel.is_of_random_numbers())
-            .filter_map(|one| one.case.point.dtype())
-            .collect();
-        let counts = |one: &&Measurement| !is_light_peak(one, &random) && one.doubt().is_none();
+        let random = RandomPeaks::of(measured());
+        let counts = |one: &&Measurement| !random.outdo(one) && one.doubt().is_none();
         for measurement in measured().filter(counts) {
             ceilings.take(measurement);
         }
@@ -120,8 +118,6 @@ impl Ceilings {
                 }
                 best.keep(&mut self.memory);
             }
-            // Light data are no ceiling of others.
-            Point::Gemm(point) if !point.contents.are_random() => {}
             Point::Compute(_) | Point::Gemm(_) => {
                 let Some(dtype) = measurement.case.point.dtype() else { return };
                 let best = Best::new(measurement.work.flops / median, measurement);
@@ -226,14 +222,6 @@ impl Ceilings {
         let target = self.unknown_architecture.as_deref();
         target.filter(|_| measurement.code.iter().any(is_ours))
     }
-}
-
-/// Whether a measurement is a peak of ones while the run also has one of random numbers, which real
-/// products can be compared with.
-fn is_light_peak(measurement: &Measurement, random: &BTreeSet<Dtype>) -> bool {
-    let Case { point, kernel } = &measurement.case;
-    matches!(point, Point::Compute(point) if random.contains(&point.dtype))
-        && !kernel.is_of_random_numbers()
 }
 
 fn keep_of(

@@ -1,7 +1,7 @@
 //! How the time of a case changed between two runs.
 
 use super::Change;
-use fizeau_domain::{consistency::Doubt, outcome::Measurement, stats::interval, units::Seconds};
+use fizeau_domain::{outcome::Measurement, stats::interval};
 
 /// The change between two runs, as their samples show it.
 pub fn change(before: &Measurement, after: &Measurement) -> Change {
@@ -17,17 +17,8 @@ pub fn change(before: &Measurement, after: &Measurement) -> Change {
     } else {
         let (low, high, _) = interval::ratio_interval(&a, &b);
         // Which of two states a run would be in next time is not known.
-        let [[a_least, a_most], [b_least, b_most]] = [before, after].map(states);
+        let [[a_least, a_most], [b_least, b_most]] = [before, after].map(Measurement::span);
         (low.min(b_least / a_most), high.max(b_most / a_least))
     };
     Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
-}
-
-/// The least and the most of the times that a run's median stands for: its two states, where its
-/// samples are of two.
-fn states(run: &Measurement) -> [Seconds; 2] {
-    let median = run.summary.median;
-    let Some(Doubt::TwoStates(states)) = run.doubt() else { return [median; 2] };
-    let times = [median.0, states.most.time.0, states.other.time.0];
-    [f64::min, f64::max].map(|pick| Seconds(times.into_iter().fold(median.0, pick)))
 }

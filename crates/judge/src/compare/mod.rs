@@ -110,6 +110,9 @@ pub struct ComparedCase {
     pub change: Option<Change>,
     /// Why there are no numbers, or why they tell nothing.
     pub note: Option<String>,
+    /// Whether the single run of B has a state that is slower by more than the threshold than every
+    /// state of the single run of A, whatever the medians say.
+    pub slower_state: bool,
 }
 
 /// A change in numbers.
@@ -253,6 +256,7 @@ impl Comparison {
         let mut observed = Vec::new();
         for row in &mut rows {
             row.observed.counts = !options.waivers.iter().any(|one| one.knows(&row.observed.id));
+            row.row.slower_state = row.observed.counts && row.slower_by > options.threshold;
             if row.is_judged() {
                 observed.push(std::mem::take(&mut row.observed));
             }
@@ -299,10 +303,15 @@ impl Comparison {
         self.rows.iter().filter(longer).count()
     }
 
+    /// How many cases that the runs cannot judge have a slower state in B alone.
+    pub fn slower_states(&self) -> usize {
+        self.rows.iter().filter(|row| row.fate == Fate::Unclear && row.slower_state).count()
+    }
+
     /// The verdict on B. A case or a group that got slower, or a case that broke, fails it. It is
-    /// inconclusive where too few runs differ to the worse, or where more cases are unclear, not
-    /// run or incomparable than are judged, or none is. A case that differs to the better is
-    /// judged: it has not got worse.
+    /// inconclusive where too few runs differ to the worse, where a case has a slower state in B
+    /// alone, or where more cases are unclear, not run or incomparable than are judged, or none is. A
+    /// case that differs to the better is judged: it has not got worse.
     pub fn verdict(&self) -> Verdict {
         let count = |fate| self.count(fate);
         let shorter = count(Fate::Differs) - self.longer();
@@ -312,7 +321,8 @@ impl Comparison {
         let regressed = is_worse.then_some(Verdict::Fail);
         let waived = (self.count(Fate::Waived) > 0).then_some(Verdict::Waived);
         let passed = (judged > 0).then_some(Verdict::Pass);
-        let unclear = (unknown > judged || self.longer() > 0).then_some(Verdict::Inconclusive);
+        let may_be_worse = self.longer() + self.slower_states() > 0;
+        let unclear = (unknown > judged || may_be_worse).then_some(Verdict::Inconclusive);
         Verdict::on_all([regressed, waived, passed, unclear].into_iter().flatten())
     }
 }
@@ -434,6 +444,11 @@ struct Joined {
     row: ComparedCase,
     observed: Observed,
     is_single: bool,
+    /// By what share the slowest state of B is above that of A; 0 where neither is of two states, or
+    /// a side has several runs.
+    slower_by: f64,
+    /// What the single runs say against themselves.
+    doubts: Vec<String>,
 }
 
 impl Joined {
@@ -455,7 +470,8 @@ impl Joined {
             Direction::Same => Fate::Same,
             Direction::Unclear => Fate::Unclear,
         };
-        let notes: Vec<String> = reason.into_iter().chain(self.row.note.take()).collect();
+        let notes = reason.into_iter().chain(std::mem::take(&mut self.doubts));
+        let notes: Vec<String> = notes.chain(self.row.note.take()).collect();
         self.row.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
 }
@@ -517,8 +533,10 @@ fn row<'r>(case: &Case, [a, b]: &[Runs<'r>; 2]) -> Joined {
     let id = case.to_string();
     let is_single = a.names.len() == 1 && b.names.len() == 1;
     let without = |fate, note| {
-        let row = ComparedCase { case: case.clone(), fate, change: None, note };
-        Joined { row, observed: Observed { id: id.clone(), ..Observed::default() }, is_single }
+        let case = case.clone();
+        let row = ComparedCase { case, fate, change: None, note, slower_state: false };
+        let observed = Observed { id: id.clone(), ..Observed::default() };
+        Joined { row, observed, is_single, slower_by: 0.0, doubts: Vec::new() }
     };
     match (a.planned.contains(&id), b.planned.contains(&id)) {
         (true, false) => return without(Fate::OnlyBefore, None),
@@ -557,8 +575,24 @@ fn row<'r>(case: &Case, [a, b]: &[Runs<'r>; 2]) -> Joined {
         [(middle - of.low.ln()).max(0.0), (of.high.ln() - middle).max(0.0)]
     };
     let within = change.map_or([0.0; 2], distance);
-    let row = ComparedCase { case: case.clone(), fate: Fate::Unclear, change, note };
-    Joined { row, observed: Observed { id, before, after, within, counts: true }, is_single }
+    let (slower_by, doubts) = match (&of_a[..], &of_b[..]) {
+        ([a], [b]) if is_single => states(a, b),
+        _ => (0.0, Vec::new()),
+    };
+    let fate = Fate::Unclear;
+    let row = ComparedCase { case: case.clone(), fate, change, note, slower_state: false };
+    let observed = Observed { id, before, after, within, counts: true };
+    Joined { row, observed, is_single, slower_by, doubts }
+}
+
+/// By what share the slowest state of a single run is above that of another, and what each says
+/// against itself; 0 and nothing where both are one number.
+fn states(a: &Measurement, b: &Measurement) -> (f64, Vec<String>) {
+    let named = [("A", a), ("B", b)];
+    let doubt = |(name, one): (&str, &Measurement)| Some(format!("{name}: {}", one.doubt()?));
+    let doubts: Vec<String> = named.into_iter().filter_map(doubt).collect();
+    let [[_, a], [_, b]] = [a, b].map(Measurement::span);
+    (if doubts.is_empty() { 0.0 } else { b / a - 1.0 }, doubts)
 }
 
 /// Which runs did not have their cores for themselves.

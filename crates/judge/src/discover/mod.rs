@@ -11,6 +11,7 @@ use fizeau_domain::{
     case::{AccessPoint, InstructionPoint, LatencyPoint, Point, StreamOperation, StreamPoint},
     dtype::Dtype,
     outcome::{AVAILABLE_MIN, Measurement},
+    random_peaks::RandomPeaks,
     units::{Bytes, BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
 };
 use fizeau_record::Record;
@@ -104,7 +105,7 @@ pub struct InstructionFound {
     pub cycles: Option<f64>,
 }
 
-/// The fastest arithmetic of an element type.
+/// The fastest arithmetic of an element type: by random numbers, where the run has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArithmeticFound {
     /// Element type.
@@ -331,7 +332,8 @@ fn arithmetic(
     read: Option<BytesPerSecond>,
 ) -> Vec<ArithmeticFound> {
     let mut best: BTreeMap<Dtype, ArithmeticFound> = BTreeMap::new();
-    for one in all {
+    let random = RandomPeaks::of(all.iter().copied());
+    for one in all.iter().filter(|one| !random.outdo(one)) {
         let Point::Compute(point) = one.case.point else { continue };
         let rate = one.work.flops / one.summary.median;
         if best.get(&point.dtype).is_some_and(|other| other.rate >= rate) {

@@ -10,9 +10,11 @@ use super::{
 };
 use fizeau_domain::{
     case::{AttentionKind, Collective, Launching, Point},
+    consistency::Doubt,
     dtype::Dtype,
     model::Format,
     outcome::{Cache, Measurement, Outcome, Regime},
+    random_peaks::RandomPeaks,
     spec::Part,
     stats::quantile,
     units::{Bytes, BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
@@ -43,6 +45,8 @@ pub struct Measured {
     pub launch: Option<Seconds>,
     /// Cases that were faster than their limit, with the factor.
     pub clamped: Vec<(String, f64)>,
+    /// Cases that say something against their own figure, of which the slower state was taken.
+    pub doubtful: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -109,16 +113,26 @@ pub struct Basis {
     pub is_near: bool,
 }
 
-/// The least time of a case: with operands from memory where that was measured.
+/// The time of a case: with operands from memory where that was measured, and the slower of its
+/// states where it has two.
 fn time(measurement: &Measurement) -> f64 {
+    let slower = measurement.span()[1].0;
     let cold = measurement
         .contrast
         .as_ref()
         .filter(|contrast| contrast.cache == Cache::Cold && measurement.cache == Cache::Hot);
+    if let Some(Doubt::HotSlower(_)) = measurement.doubt() {
+        return slower;
+    }
     // A server works without rests.
     let settled = measurement.beside.as_ref().filter(|beside| beside.regime == Regime::Settled);
-    let own = settled.map_or(measurement.summary.median.0, |beside| beside.summary.median.0);
+    let own = settled.map_or(slower, |beside| beside.summary.median.0);
     cold.map_or(own, |contrast| contrast.summary.median.0)
+}
+
+/// The time of a case in the faster of its states: no ceiling lies below what was seen.
+fn least_time(measurement: &Measurement) -> f64 {
+    measurement.doubt().map_or_else(|| time(measurement), |_| measurement.span()[0].0)
 }
 
 fn measurements(record: &Record) -> impl Iterator<Item = &Measurement> {
@@ -138,8 +152,9 @@ fn ceilings(record: &Record) -> Ceilings {
     let device = &record.header.device;
     let far = Bytes(device.last_level_cache().0 * CACHES);
     let mut ceilings = Ceilings { memory: None, peaks: BTreeMap::new() };
-    for measurement in measurements(record) {
-        let time = time(measurement);
+    let random = RandomPeaks::of(measurements(record));
+    for measurement in measurements(record).filter(|one| !random.outdo(one)) {
+        let time = least_time(measurement);
         let work = &measurement.work;
         match measurement.case.point {
             Point::Stream(point) if point.units == device.units && point.working_set >= far => {
@@ -211,9 +226,21 @@ impl Hardware {
                 (factor - 1.0) * 100.0
             ));
         }
+        hardware.notes.extend(doubtful(&measured.doubtful));
         hardware.measured = Some(measured);
         Ok(hardware)
     }
+}
+
+/// That the slower one of two states counts, and of which cases.
+fn doubtful(cases: &[String]) -> Option<String> {
+    let named = &cases[..cases.len().min(3)];
+    let rest = match cases.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let words = "in two states of the machine, of which the slower one counts";
+    (!cases.is_empty()).then(|| format!("measured {words}: {}{rest}", named.join(", ")))
 }
 
 fn of_ceilings(name: &str, record: &Record) -> Result<Hardware, String> {
@@ -344,6 +371,9 @@ impl Measured {
         let efficiency = memory.max(work.flops.0 / peak.0) / time(measurement);
         if !efficiency.is_finite() || efficiency <= 0.0 {
             return None;
+        }
+        if measurement.doubt().is_some() {
+            self.doubtful.push(measurement.case.to_string());
         }
         if efficiency > 1.0 {
             self.clamped.push((measurement.case.to_string(), efficiency));

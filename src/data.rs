@@ -253,6 +253,9 @@ fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {
     let known = || FOLDERS.map(|folder| format!("{folder}/")).join(", ");
     let refuse =
         |path: &Path, why: String| Err(DataError::File { file: path.display().to_string(), why });
+    if let Err(error) = directory.metadata() {
+        return refuse(directory, error.to_string());
+    }
     if !directory.is_dir() {
         return refuse(
             directory,

@@ -121,10 +121,11 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let settings =
         Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-    output::say(&format!("screening {} cases: A, B, B, A", names.len()));
+    global.tell(&format!("screening {} cases: A, B, B, A", names.len()));
     let mut children = Children {
         sides: &sides,
         args,
+        global,
         cases,
         directory,
         made: 0,
@@ -338,6 +339,7 @@ fn pair_up(
 struct Children<'c> {
     sides: &'c [Setting; 2],
     args: &'c AbArgs,
+    global: &'c Global,
     cases: Vec<Paired>,
     directory: PathBuf,
     /// Processes started so far.
@@ -392,7 +394,7 @@ impl Pairs for Children<'_> {
     fn round(&mut self, number: u32, candidates: usize) {
         let last = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
         let cases = if candidates == 1 { "candidate" } else { "candidates" };
-        output::say(&format!("pair {number} of at most {last}: {candidates} {cases}"));
+        self.global.tell(&format!("pair {number} of at most {last}: {candidates} {cases}"));
     }
 }
 

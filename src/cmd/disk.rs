@@ -45,9 +45,12 @@ pub fn make_directory(path: &Path, option: &str) -> anyhow::Result<()> {
 }
 
 fn unwritable(what: &str, path: &Path, error: io::Error, option: &str) -> anyhow::Error {
-    let remedy = match file::is_forbidden(&error) {
-        true => format!("; choose a place that you may write to by {option}"),
-        false => String::new(),
+    let is_file =
+        matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory);
+    let remedy = match (file::is_forbidden(&error), is_file) {
+        (true, _) => format!("; choose a place that you may write to by {option}"),
+        (_, true) => format!("; choose a place that is no file by {option}"),
+        _ => String::new(),
     };
     anyhow::anyhow!("cannot {what} {}: {error}{remedy}", shown(path))
 }

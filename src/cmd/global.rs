@@ -1,5 +1,6 @@
 //! Settings of every verb.
 
+use super::{output, progress::ProgressMode};
 use clap::{Args, ValueEnum};
 use std::{
     io::{self, IsTerminal},
@@ -21,6 +22,17 @@ pub struct Global {
     /// Colour the output (NO_COLOR is obeyed)
     #[arg(long, global = true, value_enum, default_value_t = When::Auto, help_heading = GLOBAL)]
     pub color: When,
+    /// Progress on standard error
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "HOW",
+        default_value_t,
+        env = "FIZEAU_PROGRESS",
+        help_heading = GLOBAL
+    )]
+    pub progress: ProgressMode,
 }
 
 /// When to colour.
@@ -35,6 +47,13 @@ pub enum When {
 }
 
 impl Global {
+    /// Says on standard error how far a command is, where that is wanted.
+    pub fn tell(&self, words: &str) {
+        if self.progress != ProgressMode::Off {
+            output::say(words);
+        }
+    }
+
     /// Whether standard output takes colours.
     pub fn colours(&self) -> bool {
         match self.color {

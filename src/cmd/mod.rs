@@ -33,6 +33,7 @@ pub mod document;
 mod estimate;
 mod exit;
 mod global;
+mod hint;
 mod keeper;
 mod models;
 mod output;
@@ -46,6 +47,7 @@ mod records;
 mod share;
 mod signals;
 mod tied;
+mod time;
 mod user_kernels;
 
 use crate::{
@@ -63,7 +65,7 @@ use std::process::ExitCode;
 const AFTER_HELP: &str = "\
 Environment variables:
   FIZEAU_DATA          as --data
-  FIZEAU_PROGRESS      as --progress of run: auto, plain or off
+  FIZEAU_PROGRESS      as --progress: auto, plain or off
   FIZEAU_KERNELS_FROM  a copy of kernels/, whose texts are compiled for those of the program
   FIZEAU_LIBRARY_PATH  folders in which vendors' libraries are looked for, and no others
   FIZEAU_MPI           the MPI library to open
@@ -182,7 +184,7 @@ pub fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&nearest(error)),
     };
     let result = match cli.verb {
         None => print(NEXT),
@@ -224,7 +226,9 @@ pub fn main() -> ExitCode {
         if error.is::<ToldByAnother>() {
             return ExitCode::from(exit::COULD_NOT_RUN);
         }
-        let usage = error.is::<Usage>() || error.is::<NoSuchDevice>();
+        // A file that does not exist ends every command alike, whichever option named it.
+        let is_missing = format!("{error:#}").contains(output::NO_SUCH_FILE);
+        let usage = (error.is::<Usage>() || error.is::<NoSuchDevice>()) && !is_missing;
         let interrupted = matches!(error.downcast_ref(), Some(MeetingError::Interrupted))
             || error.is::<Interrupted>();
         say(&format!("{error:#}"));
@@ -262,6 +266,13 @@ impl launch::RanksCommand for Cli {
             _ => None,
         }
     }
+}
+
+/// The same with the nearest word of this program as its tip.
+fn nearest(error: clap::Error) -> clap::Error {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    hint::with_nearest(error, Cli::command(), &words)
 }
 
 /// What clap says of a command line, which it quotes as it was given; the exit code.

@@ -123,29 +123,36 @@ pub fn store_as(model: &mut Model, text: &str) -> Result<(), String> {
 /// # Errors
 /// Where a word is not understood or stands twice.
 pub fn times(option: &str, text: &str) -> Result<Slo, Usage> {
-    let refuse = |part: &str| {
+    let refuse = |part: &str, why: &str| {
         Usage(format!(
-            "{option} {part:?}: write ttft=500ms,tpot=20ms,e2el=30s, each once, with a point \
-             before a fraction"
+            "{option} {part:?}: {why}; write ttft=500ms,tpot=20ms,e2el=30s, with a point before a \
+             fraction"
         ))
     };
     let mut slo = Slo::default();
     for part in text.split(',') {
-        let (name, time) = part.split_once('=').ok_or_else(|| refuse(part))?;
+        let (name, time) =
+            part.split_once('=').ok_or_else(|| refuse(part, "there is no = in it"))?;
         let (digits, scale) = match (time.strip_suffix("ms"), time.strip_suffix('s')) {
             (Some(digits), _) => (digits, 1e-3),
             (None, Some(digits)) => (digits, 1.0),
-            _ => return Err(refuse(part)),
+            _ => {
+                let why = format!("{time:?} has no unit, which is ms or s");
+                return Err(refuse(part, &why));
+            }
         };
-        let value = number::positive(digits).map_err(|_| refuse(part))?;
+        let value = number::positive(digits).map_err(|why| refuse(part, &why))?;
         let place = match name {
             "ttft" => &mut slo.first_token,
             "tpot" => &mut slo.token,
             "e2el" => &mut slo.end_to_end,
-            _ => return Err(refuse(part)),
+            _ => {
+                let why = format!("{name:?} is none of ttft, tpot and e2el");
+                return Err(refuse(part, &why));
+            }
         };
         if place.replace(Seconds(value * scale)).is_some() {
-            return Err(refuse(part));
+            return Err(refuse(part, &format!("{name} stands twice")));
         }
     }
     Ok(slo)

@@ -68,11 +68,41 @@ pub fn say_on_a_new_line(text: &str) {
 fn say_after(start: &str, text: &str) {
     let window = terminal_size::terminal_size_of(io::stderr());
     let width = window.map(|(width, _)| usize::from(width.0)).filter(|&width| width >= 40);
-    let clean = text::clean_lines(text);
+    let clean = text::clean_lines(&in_words(text));
     let lines = clean.split('\n').enumerate();
     let lines: Vec<String> =
         lines.map(|(at, line)| text::wrap(line, width, if at == 0 { 8 } else { 0 })).collect();
     let _ = writeln!(io::stderr(), "{start}fizeau: {}", lines.join("\n"));
+}
+
+/// What Linux says of a path to nothing.
+pub const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
+
+/// What Linux says of an error, by its number, in words that say what to look at.
+const OS_ERRORS: [(&str, &str); 6] = [
+    (NO_SUCH_FILE, "there is no such file or directory"),
+    ("Permission denied (os error 13)", "permission denied: this user may not use it"),
+    ("File exists (os error 17)", "there is something of this name already, which is no directory"),
+    ("Not a directory (os error 20)", "it is, or lies below, a file that is no directory"),
+    ("Is a directory (os error 21)", "it is a directory, and a file is needed"),
+    ("Too many open files (os error 24)", "too many open files: raise `ulimit -n`"),
+];
+
+/// The same without the numbers of the operating system's errors.
+fn in_words(text: &str) -> String {
+    let known = OS_ERRORS;
+    let mut rest =
+        &*known.iter().fold(text.to_owned(), |text, (is, words)| text.replace(is, words));
+    let mut all = String::new();
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        let number = after.split_once(')').filter(|(digits, _)| digits.parse::<u32>().is_ok());
+        all += before;
+        match number {
+            Some((_, after)) => rest = after,
+            None => (all, rest) = (all + " (os error ", after),
+        }
+    }
+    all + rest
 }
 
 /// A path as messages show it.

@@ -172,7 +172,10 @@ fn a_projection_takes_the_slower_of_two_states() {
     let steady = |at: i32| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7));
     let hardware = |slow: f64| {
         let mut record = synthetic::record();
-        let random = |one: &&mut Measurement| matches!(one.case.point, Point::Gemm(point) if point.contents.are_random());
+        let random = |one: &&mut Measurement| match one.case.point {
+            Point::Gemm(point) => point.contents.are_random(),
+            _ => false,
+        };
         let states = (0..100).map(|at| Seconds(steady(at) * if at < 60 { 1.0 } else { slow }));
         let states: Vec<Seconds> = states.collect();
         for one in synthetic::measured_in(&mut record).filter(random) {

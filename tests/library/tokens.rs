@@ -135,7 +135,7 @@ fn what_cannot_be_projected_is_a_clear_error() {
         (&["--slo", "tpot=20"], "write ttft="),
         (&["--precision", "experts=fp8,experts=bf16"], "states experts twice"),
         (&["--slo", "tpot=1,5s"], "with a point"),
-        (&["--slo", "tpot=20ms,tpot=30ms"], "each once"),
+        (&["--slo", "tpot=20ms,tpot=30ms"], "stands twice"),
         (&["--slo", "tpot=infs"], "write ttft="),
         (&["--price", "1,2"], "2 numbers, and --on 1; if it is one number, write 1.2"),
         (&["--price", "1,979"], "write 1979"),

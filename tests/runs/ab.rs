@@ -13,7 +13,8 @@ fn ab(place: &Place, a: &str, b: &str, more: &[&str]) -> Said {
     let devices = [format!("fake:{a}"), format!("fake:{b}")];
     let given = ["ab", FEW, "--suite", "tiny.toml", "--out", "trial", "--seed", "1"];
     let devices = devices.iter().flat_map(|device| ["--device", device]);
-    say(&mut place.fizeau(given.into_iter().chain(devices).chain(more.iter().copied())))
+    let mut command = place.fizeau(given.into_iter().chain(devices).chain(more.iter().copied()));
+    say(command.env("FIZEAU_PROGRESS", "plain"))
 }
 
 #[test]

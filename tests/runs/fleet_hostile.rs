@@ -279,13 +279,14 @@ fn no_device_is_replaced_by_a_table() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_is_a_fault_of_the_command_line() {
+fn a_list_that_cannot_be_read_ends_a_survey() {
     let place = place();
     fs::write(place.path("bytes"), b"node,rack\n\xff,r1\n").expect("written");
     for option in ["--labels", "--expected"] {
         for path in ["nowhere", "all", "bytes"] {
             let said = survey(&place, &[option, path]);
-            assert_eq!(said.code, Some(2), "{option} {path}: {}", said.err);
+            let code = if path == "nowhere" { 3 } else { 2 };
+            assert_eq!(said.code, Some(code), "{option} {path}: {}", said.err);
             assert!(said.err.contains(&format!("{option} {path}: ")), "{}", said.err);
         }
     }

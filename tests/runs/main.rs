@@ -25,6 +25,7 @@ mod load;
 mod load_ab;
 mod load_send;
 mod localise;
+mod mistakes;
 mod mpi;
 mod nccl;
 mod other_user;

@@ -14,9 +14,9 @@ use std::fmt;
 const HOT_SLOWER_MIN: f64 = 0.02;
 
 /// Why the median of a measurement is no property of the machine. A report computes no share of a
-/// limit from it, `compare` takes both of its states for possible where a side has a single run, and
-/// `project` takes the slower one. Judges that measure several repeats take the median of each: the
-/// scatter between repeats, which states cause too, is their error.
+/// limit from it, `compare` takes both of its states for possible where a side has a single run,
+/// and `project` takes the slower one. Judges that measure several repeats take the median of each:
+/// the scatter between repeats, which states cause too, is their error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doubt {
     /// Its samples are of two states, and the median is that of the larger group.
@@ -33,8 +33,9 @@ impl Measurement {
         states.or_else(|| self.hot_slower().map(Doubt::HotSlower))
     }
 
-    /// The least and the most of the times that the median may stand for: its two states, or what was
-    /// measured with cold and with hot caches. Both are the median where nothing speaks against it.
+    /// The least and the most of the times that the median may stand for: its two states, or what
+    /// was measured with cold and with hot caches. Both are the median where nothing speaks against
+    /// it.
     pub fn span(&self) -> [Seconds; 2] {
         let median = self.summary.median;
         let others = match self.doubt() {

@@ -17,8 +17,8 @@ impl RandomPeaks {
         RandomPeaks(random.filter_map(|one| one.case.point.dtype()).collect())
     }
 
-    /// Whether a measurement is of constants where random numbers say more: a peak by constants while
-    /// the run also has one by random numbers, or a product of constants.
+    /// Whether a measurement is of constants where random numbers say more: a peak by constants
+    /// while the run also has one by random numbers, or a product of constants.
     pub fn outdo(&self, one: &Measurement) -> bool {
         match &one.case.point {
             Point::Compute(point) => {

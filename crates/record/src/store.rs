@@ -49,6 +49,15 @@ const REASON_SHOWN: usize = 400;
 /// What can go wrong with a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
+    /// There is none.
+    #[error(
+        "there is no record at {path}: name the directory of a run, which has a {FILE}{}",
+        below(path)
+    )]
+    Missing {
+        /// Where.
+        path: PathBuf,
+    },
     /// The file system refuses.
     #[error("{path}: {error}")]
     File {
@@ -301,15 +310,33 @@ pub fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(FILE) } else { path.to_owned() }
 }
 
+/// The records that the directories below one hold, as the end of a sentence.
+fn below(path: &Path) -> String {
+    let entries = path.read_dir().into_iter().flatten().filter_map(Result::ok);
+    let has_record = |path: &PathBuf| path.join(FILE).is_file();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(has_record).collect();
+    found.sort();
+    let named: Vec<String> = found.iter().take(3).map(|path| path.display().to_string()).collect();
+    match found.len() {
+        0 => String::new(),
+        count if count > named.len() => {
+            format!("; {count} directories below it have one: {}, ..", named.join(", "))
+        }
+        _ => format!("; below it there is {}", named.join(" and ")),
+    }
+}
+
 /// Reads a record: a file, or a directory that holds one.
 ///
 /// # Errors
 /// Where it cannot be read, is no record, or is of a newer program.
 pub fn read(path: &Path) -> Result<Record, RecordError> {
-    let path = file_of(path);
-    let text = file::read(&path, RECORD_MAX)
-        .map_err(|error| RecordError::File { path: path.clone(), error })?;
-    parse(VERSIONS, &path, &text)
+    let file = file_of(path);
+    let text = file::read(&file, RECORD_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => RecordError::Missing { path: path.to_owned() },
+        _ => RecordError::File { path: file.clone(), error },
+    })?;
+    parse(VERSIONS, &file, &text)
 }
 
 /// Parses the text of a record, as [`read`] does with a file's.

@@ -13,7 +13,6 @@ use crate::cmd::{
     disk,
     exit::{Interrupted, Usage},
     global::Global,
-    output,
 };
 use fizeau_device::{
     clock::{self, Moment},
@@ -308,7 +307,7 @@ impl Rounds<'_> {
             kept.note("nothing was soaked: a check failed, or none is of what lasts".into());
             return Ok(());
         };
-        output::say(&format!("soaking until {} have passed", self.args.ends_after()));
+        self.global.tell(&format!("soaking until {} have passed", self.args.ends_after()));
         while !self.is_over() {
             let jobs = one.chosen(&one.node.soak());
             if jobs.is_empty() {
@@ -329,7 +328,7 @@ impl Rounds<'_> {
         kept: &mut Kept<'_>,
     ) -> anyhow::Result<()> {
         self.count += 1;
-        output::say(&format!("round {}: {}", self.count, one.told(&jobs)));
+        self.global.tell(&format!("round {}: {}", self.count, one.told(&jobs)));
         let began = clock::now();
         let mut batches: Vec<Vec<Job>> = Vec::new();
         // A B, B A, ..: what drifts is in both alike.

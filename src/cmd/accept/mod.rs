@@ -18,6 +18,7 @@ use super::{
     exit::{self, Interrupted, Usage},
     global::Global,
     output, plan, signals,
+    time::Time,
 };
 use clap::{Args, ValueEnum};
 use files::Kept;
@@ -70,7 +71,7 @@ pub struct AcceptArgs {
     /// When to end, decided or not: 90s, 10min, 1h [default: 110s for quick, 14min for full; for
     /// soak how long it lasts, 4h]
     #[arg(long, value_name = "TIME")]
-    pub budget: Option<Budget>,
+    pub budget: Option<Time>,
     /// Print what would be checked and measured, and measure nothing
     #[arg(long)]
     pub plan: bool,
@@ -124,29 +125,6 @@ impl From<LevelName> for Level {
             LevelName::Quick => Level::Quick,
             LevelName::Full => Level::Full,
             LevelName::Soak => Level::Soak,
-        }
-    }
-}
-
-/// A time, as `--budget` takes it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Budget(pub Seconds);
-
-impl std::str::FromStr for Budget {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Budget, String> {
-        let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(end);
-        let scale = match unit {
-            "s" | "" => 1.0,
-            "min" | "m" => 60.0,
-            "h" => 3_600.0,
-            _ => return Err("write 90s, 10min or 1h".into()),
-        };
-        let number: f64 = number.trim().parse().map_err(|_| "write 90s, 10min or 1h".to_owned())?;
-        match number > 0.0 && number * scale <= 1e6 {
-            true => Ok(Budget(Seconds(number * scale))),
-            false => Err("a time above 0, up to eleven days".into()),
         }
     }
 }

@@ -8,7 +8,6 @@ use super::{
     exit::Usage,
     global::Global,
     output, plan,
-    progress::ProgressMode,
     recording::{self, Ended, args::RunArgs},
 };
 use crate::{data::Catalogue, world::choice};
@@ -67,9 +66,6 @@ pub struct DiscoverArgs {
     /// Leave the host's name and the UUID of a GPU out of the record
     #[arg(long)]
     pub no_host_name: bool,
-    /// Progress on standard error
-    #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
-    pub progress: ProgressMode,
 }
 
 /// A name without folders.
@@ -125,7 +121,6 @@ pub fn run(args: &DiscoverArgs, global: &Global) -> anyhow::Result<ExitCode> {
         label: None,
         no_host_name: args.no_host_name,
         full: false,
-        progress: args.progress,
         set_limits: false,
         one_rung: false,
         root: "/".into(),

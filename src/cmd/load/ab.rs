@@ -18,6 +18,7 @@ use crate::{
         exit::{self, Interrupted, Usage},
         global::Global,
         output::{self, say, shown},
+        progress::ProgressMode,
         signals,
     },
 };
@@ -76,6 +77,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let of_b = both[1].client.addresses();
     let course = Course {
         args,
+        progress: global.progress,
         is_one_server: a.client.addresses().iter().any(|address| of_b.contains(address)),
         both: &both,
         counter: &counter,
@@ -226,6 +228,7 @@ struct Words {
 
 struct Course<'c> {
     args: &'c AbArgs,
+    progress: ProgressMode,
     /// Whether both sides are one server, as its address tells.
     is_one_server: bool,
     both: &'c [Ready; 2],
@@ -265,7 +268,7 @@ impl Course<'_> {
 
     /// The prompts of all rounds, made before the first is sent.
     fn words(&self) -> anyhow::Result<Vec<Words>> {
-        let mut live = Live::new(self.args.send.progress);
+        let mut live = Live::new(self.progress);
         let sides = if self.is_one_server { 2 } else { 1 };
         let lengths = self.sketches.iter().map(|sketch| sketch.lengths.len());
         let of = sides * lengths.sum::<usize>();
@@ -358,7 +361,7 @@ impl Course<'_> {
             goal: *goal,
             scraper: None,
         };
-        let sent = loaded.send(Out::make(&args)?, Live::new(args.progress), self.interrupted);
+        let sent = loaded.send(Out::make(&args)?, Live::new(self.progress), self.interrupted);
         sent.with_context(|| format!("round {round}, {}", ab::name(one.side.arm)))
     }
 

@@ -1,12 +1,9 @@
 //! Arguments of `fizeau load ab`.
 
-use super::{
-    ready::key,
-    send_args::{SendArgs, Time},
-};
+use super::{ready::key, send_args::SendArgs};
 use crate::{
     client::Key,
-    cmd::{exit::Usage, share::Share},
+    cmd::{exit::Usage, share::Share, time::Time},
 };
 use clap::{Arg, Args};
 use fizeau_projection::load::{

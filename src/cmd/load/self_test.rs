@@ -1,7 +1,7 @@
 //! `fizeau load self-test`: whether this client can be believed on this machine, shown by a server
 //! whose law is known.
 
-use super::send_args::Time;
+use crate::cmd::time::Time;
 use crate::{
     client::{
         Client, Deadlines, Outcome, Prepared, Schedule, State, Watcher,

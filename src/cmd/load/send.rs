@@ -108,7 +108,7 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
         say("the server has none of the metrics of --metric at /metrics");
     }
     let maker = Maker { counter: &counter, asked: &asked, args, interrupted: &interrupted };
-    let mut live = Live::new(args.progress);
+    let mut live = Live::new(global.progress);
     let levels = before_load(&connections, &interrupted, || {
         probe(&client, &connections, &maker, &sketches)?;
         made(&maker, &sketches, &mut live)

@@ -3,10 +3,10 @@
 use super::goal::GoalArgs;
 use crate::{
     client::Deadlines,
-    cmd::{exit::Usage, progress::ProgressMode},
+    cmd::{exit::Usage, time::Time},
 };
 use clap::{Args, ValueEnum};
-use fizeau_domain::{number, units::Seconds};
+use fizeau_domain::number;
 use fizeau_projection::load::{
     arrivals::Arrivals,
     lengths::{Lengths, PRESETS, TOKENS_MAX},
@@ -124,9 +124,6 @@ pub struct SendArgs {
     /// Where requests and report go [default: results/local/TIME-load]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Progress on standard error
-    #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
-    pub progress: ProgressMode,
 }
 
 /// One value, or several that double.
@@ -138,6 +135,9 @@ const STEPS_MAX: usize = 40;
 
 fn rates(text: &str) -> Result<Steps<f64>, String> {
     let Some((first, last)) = text.split_once("..") else {
+        if let Some((first, last)) = text.split_once('-').filter(|(first, _)| !first.is_empty()) {
+            return Err(format!("{text:?}: write {first}..{last} for values that double"));
+        }
         return Ok(Steps(vec![number::positive(text)?]));
     };
     let (first, last) = (number::positive(first)?, number::positive(last)?);
@@ -190,33 +190,6 @@ pub enum TokenizerName {
     /// A word is taken for a token
     Words,
 }
-
-/// A time: `90s`, `10min`, `1h`, `250ms`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Time(pub Seconds);
-
-impl FromStr for Time {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Time, String> {
-        let refuse = || format!("{text:?}: write 250ms, 90s, 10min or 1h");
-        let end = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(refuse)?;
-        let (number, unit) = text.split_at(end);
-        let scale = match unit {
-            "us" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "min" | "m" => 60.0,
-            "h" => 3_600.0,
-            _ => return Err(refuse()),
-        };
-        let seconds = number::positive(number).map_err(|_| refuse())? * scale;
-        (seconds <= TIME_MAX).then_some(Time(Seconds(seconds))).ok_or_else(refuse)
-    }
-}
-
-/// No time is longer: eleven days.
-const TIME_MAX: f64 = 1e6;
 
 /// Deadlines as they are written.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! `fizeau load serve`: a server with known laws.
 
-use super::send_args::Time;
+use crate::cmd::time::Time;
 use crate::{
     client::{
         known::{Fault, Laws, Server, Service},

@@ -2,7 +2,7 @@
 //! and device. It is put together from the arguments that were understood, so that nothing else of
 //! it can come into a record.
 
-use crate::cmd::{global::Global, plan::PlanArgs, progress::ProgressMode, user_kernels::InChild};
+use crate::cmd::{global::Global, plan::PlanArgs, user_kernels::InChild};
 use clap::{
     Args,
     builder::{PathBufValueParser, TypedValueParser as _},
@@ -36,9 +36,6 @@ pub struct RunArgs {
     /// Print the full tables at the end, and not only the summary
     #[arg(long)]
     pub full: bool,
-    /// Progress on standard error
-    #[arg(long, value_enum, value_name = "HOW", default_value_t, env = "FIZEAU_PROGRESS")]
-    pub progress: ProgressMode,
     /// Set the power limits and clocks of a suite's ladder (power-frontier), as root. What was
     /// there is put back, also where this process is killed
     #[arg(long, conflicts_with = "resume")]
@@ -69,7 +66,6 @@ impl RunArgs {
             label,
             no_host_name,
             full: _,
-            progress: _,
             set_limits: _,
             one_rung: _,
             root: _,
@@ -77,7 +73,7 @@ impl RunArgs {
             in_child: _,
         } = self;
         let PlanArgs { selectors, suite, ranks, kernel, device } = plan;
-        let Global { data, json: _, color: _ } = global;
+        let Global { data, json: _, color: _, progress: _ } = global;
         let mut words = vec!["fizeau".to_owned(), "run".to_owned()];
         words.extend(selectors.iter().cloned());
         let mut option = |name: &str, value: Option<String>| {

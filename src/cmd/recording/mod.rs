@@ -272,7 +272,7 @@ impl Run<'_> {
         let apart = starter.map(processes).transpose()?;
         let apart = apart.as_ref().map(|apart| apart as &dyn Apart);
         let session = Session { apart, yardstick: session.yardstick.clone(), ..*session };
-        let mut progress = Progress::new(header, left, self.args.progress);
+        let mut progress = Progress::new(header, left, self.global.progress);
         let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
         drop((progress, writer));
         self.finish(&directory, end)

@@ -74,11 +74,6 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let is_frontier = frontier::is_run(path);
         let record = match is_frontier || gpus::is_run(path) {
             true => None,
-            false if path.is_dir() && !path.join(store::FILE).exists() => bail!(
-                "there is no record in {}: name the directory of a run, which has a {}",
-                output::shown(path),
-                store::FILE
-            ),
             false => Some(store::read(path)?),
         };
         let document = match &record {

@@ -1,4 +1,4 @@
-//! How the time of a case changed between two runs.
+//! How the time of a case changed between two runs, and what each says against itself.
 
 use super::Change;
 use fizeau_domain::{outcome::Measurement, stats::interval};
@@ -21,4 +21,21 @@ pub fn change(before: &Measurement, after: &Measurement) -> Change {
         (low.min(b_least / a_most), high.max(b_most / a_least))
     };
     Change { before: before.summary.median, after: after.summary.median, ratio, low, high }
+}
+
+/// By what share the slowest state of a single run is above that of another, and what each says
+/// against itself; 0 and nothing where both are one number.
+pub fn states(a: &Measurement, b: &Measurement) -> (f64, Vec<String>) {
+    let named = [("A", a), ("B", b)];
+    let doubt = |(name, one): (&str, &Measurement)| Some(format!("{name}: {}", one.doubt()?));
+    let doubts: Vec<String> = named.into_iter().filter_map(doubt).collect();
+    let [[_, a], [_, b]] = [a, b].map(Measurement::span);
+    (if doubts.is_empty() { 0.0 } else { b / a - 1.0 }, doubts)
+}
+
+/// Which runs did not have their cores for themselves.
+pub fn disturbance<'m>(runs: impl Iterator<Item = (&'m str, &'m Measurement)>) -> Option<String> {
+    let words = |(name, one): (&str, &Measurement)| Some(format!("{name} {}", one.disturbance()?));
+    let runs: Vec<_> = runs.filter_map(words).collect();
+    (!runs.is_empty()).then(|| format!("disturbed: {}", runs.join(", ")))
 }

@@ -14,7 +14,7 @@ pub use judge::Group;
 pub use quantity::Quantity;
 pub use waiver::Waiver;
 
-use change::change;
+use change::{change, disturbance, states};
 use fizeau_domain::{
     case::Case,
     outcome::{Measurement, Outcome},
@@ -310,8 +310,8 @@ impl Comparison {
 
     /// The verdict on B. A case or a group that got slower, or a case that broke, fails it. It is
     /// inconclusive where too few runs differ to the worse, where a case has a slower state in B
-    /// alone, or where more cases are unclear, not run or incomparable than are judged, or none is. A
-    /// case that differs to the better is judged: it has not got worse.
+    /// alone, or where more cases are unclear, not run or incomparable than are judged, or none is.
+    /// A case that differs to the better is judged: it has not got worse.
     pub fn verdict(&self) -> Verdict {
         let count = |fate| self.count(fate);
         let shorter = count(Fate::Differs) - self.longer();
@@ -444,8 +444,8 @@ struct Joined {
     row: ComparedCase,
     observed: Observed,
     is_single: bool,
-    /// By what share the slowest state of B is above that of A; 0 where neither is of two states, or
-    /// a side has several runs.
+    /// By what share the slowest state of B is above that of A; 0 where neither is of two states,
+    /// or a side has several runs.
     slower_by: f64,
     /// What the single runs say against themselves.
     doubts: Vec<String>,
@@ -583,23 +583,6 @@ fn row<'r>(case: &Case, [a, b]: &[Runs<'r>; 2]) -> Joined {
     let row = ComparedCase { case: case.clone(), fate, change, note, slower_state: false };
     let observed = Observed { id, before, after, within, counts: true };
     Joined { row, observed, is_single, slower_by, doubts }
-}
-
-/// By what share the slowest state of a single run is above that of another, and what each says
-/// against itself; 0 and nothing where both are one number.
-fn states(a: &Measurement, b: &Measurement) -> (f64, Vec<String>) {
-    let named = [("A", a), ("B", b)];
-    let doubt = |(name, one): (&str, &Measurement)| Some(format!("{name}: {}", one.doubt()?));
-    let doubts: Vec<String> = named.into_iter().filter_map(doubt).collect();
-    let [[_, a], [_, b]] = [a, b].map(Measurement::span);
-    (if doubts.is_empty() { 0.0 } else { b / a - 1.0 }, doubts)
-}
-
-/// Which runs did not have their cores for themselves.
-fn disturbance<'m>(runs: impl Iterator<Item = (&'m str, &'m Measurement)>) -> Option<String> {
-    let words = |(name, one): (&str, &Measurement)| Some(format!("{name} {}", one.disturbance()?));
-    let runs: Vec<_> = runs.filter_map(words).collect();
-    (!runs.is_empty()).then(|| format!("disturbed: {}", runs.join(", ")))
 }
 
 fn describe(outcome: Option<&Outcome>) -> String {

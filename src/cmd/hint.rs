@@ -1,0 +1,265 @@
+//! What clap says of a command line that it does not understand, with the nearest word of this
+//! program in place of clap's guess.
+//!
+//! Clap compares whole words by how alike their beginnings are (`--progress` becomes `--program`),
+//! counts hidden commands, and offers to pass an unknown option as a value, which no command here
+//! takes. Here a word is first looked up among what other tools call it, and then compared by the
+//! letters that were exchanged, left out or added.
+
+use clap::{
+    Arg, Command,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, Error},
+};
+
+/// What people type for a command, and what it is called here.
+const COMMANDS: &[(&str, &str)] = &[
+    ("bench", "run"),
+    ("benchmark", "run"),
+    ("measure", "run"),
+    ("test", "run"),
+    ("start", "run"),
+    ("info", "devices"),
+    ("gpus", "devices"),
+    ("parts", "devices --parts"),
+    ("cases", "list"),
+    ("plan", "list"),
+    ("diff", "compare"),
+    ("check", "accept"),
+    ("validate", "accept"),
+    ("diagnose", "doctor"),
+    ("show", "report"),
+    ("serve", "load serve"),
+    ("estimate", "project"),
+    ("predict", "project"),
+    ("models", "project"),
+    ("version", "--version"),
+];
+
+/// The options of `load` that other clients of servers have.
+const LOAD: &[(&str, &str)] = &[
+    ("--qps", "write --rate N"),
+    ("--rps", "write --rate N"),
+    ("--request-rate", "write --rate N"),
+    ("--max-concurrency", "write --concurrency N"),
+    ("--num-prompts", "write --requests N"),
+    ("--num-requests", "write --requests N"),
+    ("--input-len", "write --input N"),
+    ("--output-len", "write --output N"),
+    ("--random-input-len", "write --input N"),
+    ("--random-output-len", "write --output N"),
+    ("--isl", "write --input N"),
+    ("--osl", "write --output N"),
+    ("--base-url", "give the URL without an option: fizeau load http://localhost:8000"),
+    ("--url", "give the URL without an option: fizeau load http://localhost:8000"),
+    ("--host", "give the URL without an option: fizeau load http://localhost:8000"),
+    ("--dataset", "write --trace FILE, or --workload NAME"),
+    ("--dataset-path", "write --trace FILE"),
+    ("--goodput", "write --slo ttft=500ms,tpot=20ms"),
+    ("--timeout", "write --deadlines"),
+];
+
+/// The options of `project` and `claim` that other tools have.
+const MODELS: &[(&str, &str)] = &[
+    ("--tp", "write --layout tp8"),
+    ("--tensor-parallel", "write --layout tp8"),
+    ("--tensor-parallel-size", "write --layout tp8"),
+    ("--pp", "write --layout pp4"),
+    ("--ep", "write --layout ep8"),
+    ("--dp", "write --layout 2xtp4"),
+    ("--batch", "write --concurrency N"),
+    ("--batch-size", "write --concurrency N"),
+    ("--input", "write --isl N"),
+    ("--output", "write --osl N"),
+    ("--gpu", "write --on PART"),
+    ("--part", "write --on PART"),
+    ("--device", "write --on PART"),
+    ("--against", "give --on again: --on h200 --on mi355x"),
+    ("--vs", "give --on again: --on h200 --on mi355x"),
+    ("--with", "give --on again: --on h200 --on mi355x"),
+    ("--dtype", "write --precision fp8"),
+    ("--quantization", "write --precision fp8"),
+    ("--model", "give the model without an option: fizeau project llama-3.1-70b --on h200"),
+    ("--gpus", "write --layout tp8, which is of 8 GPUs"),
+];
+
+/// The options of any command that other tools have.
+const ANY: &[(&str, &str)] = &[
+    ("--html", "write --format html"),
+    ("--csv", "write --format csv"),
+    ("--markdown", "write --format markdown"),
+    ("--output", "write --out"),
+    ("--output-dir", "write --out DIR"),
+    ("-o", "write --out"),
+    ("--quiet", "write --progress off"),
+    ("-q", "write --progress off"),
+    ("--gpu", "write --device cuda:0, or hip:0"),
+    ("--gpus", "write --device cuda:0, or all"),
+    ("--cpu", "write --device host"),
+    ("--select", "give selectors without an option: gemm/bf16"),
+    ("--filter", "give selectors without an option: gemm/bf16"),
+    ("--dtype", "select by ids: gemm/bf16"),
+    ("--precision", "select by ids: gemm/bf16"),
+    ("--threads", "ids end in the number of threads, before the kernel: 'stream/*/2u/*'"),
+    ("--size", "ids hold sizes: 'stream/read/128MiB/*'"),
+    ("--iterations", "samples are taken until the noise is small; a suite's [measure] bounds them"),
+    ("--iters", "samples are taken until the noise is small; a suite's [measure] bounds them"),
+    ("--repeat", "samples are taken until the noise is small; a suite's [measure] bounds them"),
+    ("--vs", "write --with"),
+    ("--against", "write --with"),
+    ("--suite", "write --level quick"),
+];
+
+/// The same error, with the nearest word of this program as its tip, or none.
+pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) -> Error {
+    // So that help and version are among its options.
+    program.build();
+    let program = &program;
+    let typed = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.clone()),
+        _ => None,
+    };
+    let tip = if let Some(word) = typed(ContextKind::InvalidSubcommand) {
+        command(&word, program).map(|name| format!("the nearest command is `fizeau {name}`"))
+    } else if let Some(word) = typed(ContextKind::InvalidArg) {
+        match words.first().is_some_and(|verb| verb == "launch") && !word.starts_with('-') {
+            true => Some("write -- before the command of the ranks: launch -n 2 -- list".into()),
+            false => option(&word, program, words),
+        }
+    } else {
+        return error;
+    };
+    let guesses =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::Suggested];
+    for guess in guesses {
+        error.remove(guess);
+    }
+    if let Some(tip) = tip {
+        let tip = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    error
+}
+
+/// The command that a word is nearest to, with the one above it.
+fn command(word: &str, program: &Command) -> Option<String> {
+    if let Some((_, name)) = COMMANDS.iter().find(|(typed, _)| *typed == word) {
+        return Some((*name).to_owned());
+    }
+    let visible = |of: &Command| -> Vec<Command> {
+        of.get_subcommands().filter(|one| !one.is_hide_set()).cloned().collect()
+    };
+    let mut names = Vec::new();
+    for above in visible(program) {
+        let name = above.get_name().to_owned();
+        let below = visible(&above);
+        names.extend(below.iter().map(|one| (one.get_name().to_owned(), format!("{name} {one}"))));
+        names.push((name.clone(), name));
+    }
+    nearest(word, names.iter().map(|(name, _)| name.as_str())).map(|at| names[at].1.clone())
+}
+
+/// What an option may have meant, as a tip.
+fn option(word: &str, program: &Command, words: &[String]) -> Option<String> {
+    let word = word.split('=').next().unwrap_or(word);
+    let mut verb = program;
+    for given in words {
+        match verb.find_subcommand(given) {
+            Some(below) => verb = below,
+            None if given.starts_with('-') => {}
+            None => break,
+        }
+    }
+    let of_verb = match words.first().map(String::as_str) {
+        Some("load") => LOAD,
+        Some("project" | "claim" | "shapes") => MODELS,
+        _ => &[],
+    };
+    let has = |tip: &str| match tip.split_whitespace().find(|part| part.starts_with("--")) {
+        Some(long) => long_options(program).chain(long_options(verb)).any(|one| one == &long[2..]),
+        None => true,
+    };
+    let known = of_verb.iter().chain(ANY).filter(|(typed, _)| *typed == word);
+    if let Some((_, tip)) = known.into_iter().find(|(_, tip)| has(tip)) {
+        return Some((*tip).to_owned());
+    }
+    let letters = word.strip_prefix("--")?;
+    let options: Vec<&str> = long_options(verb).chain(long_options(program)).collect();
+    let at = nearest(letters, options.iter().copied())?;
+    Some(format!("the nearest option is --{}", options[at]))
+}
+
+fn long_options(of: &Command) -> impl Iterator<Item = &str> {
+    of.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long)
+}
+
+/// The place of the name that a word is nearest to: a third of its letters differ at most, an
+/// exchange of two neighbours being one difference.
+fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<usize> {
+    let apart = |name: &str| strsim::damerau_levenshtein(&word.to_lowercase(), name);
+    let most = (word.chars().count() / 3).max(1);
+    let near = names.map(apart).enumerate().filter(|(_, apart)| *apart <= most);
+    near.min_by_key(|(_, apart)| *apart).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// The tip that a command line gets, by the words after `fizeau`.
+    fn tip(line: &str) -> Option<String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let all = std::iter::once("fizeau".to_owned()).chain(words.clone());
+        let error = crate::cmd::Cli::command().try_get_matches_from(all).expect_err(line);
+        let said = with_nearest(error, crate::cmd::Cli::command(), &words).render().to_string();
+        said.lines().find_map(|line| line.trim().strip_prefix("tip: ").map(str::to_owned))
+    }
+
+    #[test]
+    fn words_of_other_tools_and_slips_of_the_hand_lead_to_the_right_words() {
+        for (line, expected) in [
+            ("benchmark", Some("the nearest command is `fizeau run`")),
+            ("rnu", Some("the nearest command is `fizeau run`")),
+            ("info", Some("the nearest command is `fizeau devices`")),
+            ("acept", Some("the nearest command is `fizeau accept`")),
+            ("collect", Some("the nearest command is `fizeau fleet collect`")),
+            ("survye", Some("the nearest command is `fizeau fleet survey`")),
+            ("lod http://localhost:1", Some("the nearest command is `fizeau load`")),
+            ("zzzzzz", None),
+            ("project llama-3.1-8b --tp 8", Some("write --layout tp8")),
+            ("project llama-3.1-8b --laoyut tp8", Some("the nearest option is --layout")),
+            ("project m --on h200 --against h100", Some("give --on again: --on h200 --on mi355x")),
+            ("load http://localhost:1 --qps 4", Some("write --rate N")),
+            ("load http://localhost:1 --qps=4", Some("write --rate N")),
+            ("report out --html", Some("write --format html")),
+            ("ab --programm x", Some("the nearest option is --program")),
+            ("run --nothing-like-it", None),
+            ("fleet survey x --lables y", Some("the nearest option is --labels")),
+            ("compare a --against b", Some("write --with")),
+            ("run --threads 4", Some(ANY.iter().find(|one| one.0 == "--threads").expect("it").1)),
+        ] {
+            assert_eq!(tip(line).as_deref(), expected, "{line}");
+        }
+    }
+
+    /// Each command that the table leads to exists, and each option does on the commands for which
+    /// the table offers it.
+    #[test]
+    fn what_is_offered_exists() {
+        let program = crate::cmd::Cli::command();
+        for (_, name) in COMMANDS.iter().filter(|(_, name)| !name.starts_with('-')) {
+            let words = name.split(' ').filter(|word| !word.starts_with('-'));
+            words.fold(&program, |above, word| above.find_subcommand(word).expect(name));
+        }
+        for (verb, table) in [("load", LOAD), ("project", MODELS)] {
+            let of = program.find_subcommand(verb).expect("a verb");
+            for (_, tip) in table {
+                let option = tip.split_whitespace().find_map(|word| word.strip_prefix("--"));
+                let Some(option) = option else { continue };
+                let option = option.trim_end_matches([',', ':']);
+                assert!(long_options(of).any(|one| one == option), "{verb}: {tip}");
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Mistakes that people make on a command line: what each is told, and the exit code. A message
+//! names what is wrong and what to write instead; none shows an error number of the operating
+//! system.
+
+use crate::program::Place;
+use std::{fmt::Write as _, fs};
+
+/// Command lines, by what is wrong with them. `empty` is a directory without files, `text` a file
+/// of one word, `nothere` does not exist.
+const MISTAKES: &[(&str, &[&str])] = &[
+    (
+        "commands",
+        &[
+            "benchmark",
+            "rnu",
+            "help lod",
+            "info",
+            "gpus",
+            "diff a b",
+            "acept",
+            "devcies",
+            "repot",
+            "survye",
+            "collect",
+            "check",
+            "version",
+            "load srve",
+            "fleet suvey x",
+            "profile lern x",
+            "zzzzzzzz",
+            "--verison",
+        ],
+    ),
+    (
+        "options",
+        &[
+            "project llama-3.1-8b --tp 8 --on h200",
+            "project llama-3.1-8b --on h200 --against h100",
+            "project --model llama-3.1-8b --on h200",
+            "project llama-3.1-8b --gpu h200",
+            "project llama-3.1-8b --on h200 --batch-size 8",
+            "claim 4.8TB/s --gpu h200",
+            "load http://localhost:1 --qps 4",
+            "load http://localhost:1 --request-rate=4",
+            "load http://localhost:1 --max-concurrency 4",
+            "load --base-url http://localhost:1",
+            "load http://localhost:1 --num-prompts 8",
+            "report text --html",
+            "report text --csv",
+            "report -o out.html",
+            "run --threads 4",
+            "run --size 1G",
+            "run --iterations 10",
+            "run --gpu 0",
+            "run -q",
+            "run --verbose",
+            "run --resuem out",
+            "run --dtype bf16",
+            "ab --programm x",
+            "accept --lvel quick",
+            "accept --suite quick",
+            "accept --gpus 8",
+            "compare a --against b",
+            "doctor --fix",
+            "devices h200",
+            "list --filter gemm",
+            "fleet survey x --lables y",
+            "shapes llama-3.1-8b --tensor-parallel 8",
+            "localise --form x",
+        ],
+    ),
+    (
+        "values",
+        &[
+            "accept --level quik",
+            "accept --budget 10",
+            "accept --budget ten-minutes",
+            "load http://localhost:1 --slo ttft=500",
+            "load http://localhost:1 --slo foo=3s",
+            "load http://localhost:1 --slo ttft",
+            "load http://localhost:1 --slo ttft=1s,ttft=2s",
+            "load http://localhost:1 --slo ttft=-1s",
+            "load http://localhost:1 --concurrency 1-128",
+            "load http://localhost:1 --concurrency 128..1",
+            "load http://localhost:1 --concurrency 0",
+            "load http://localhost:1 --concurrency 1.5",
+            "load http://localhost:1 --rate 4/s",
+            "load http://localhost:1 --ready 100ms",
+            "load http://localhost:1 --duration 10",
+            "load localhost:1 --ready 100ms",
+            "load ftp://localhost:1",
+            "load",
+            "compare a",
+            "compare text text --threshold 5",
+            "compare text text --threshold 5%",
+            "ab --least-effect 2 --program a --program b",
+            "run --suite quik",
+            "run --suite nothere.toml",
+            "run --device gpu",
+            "run --device cuda:x",
+            "run --color yes",
+            "run --progress never",
+            "report --format pdf text",
+            "project llama-3.1-8b --on h200 --layout 8",
+            "project llama-3.1-8b --on h200 --layout tp3",
+            "project llama-3.1-8b --on h200 --layout tp0",
+            "project llama-3.1-8b --on h200 --concurrency many",
+            "project llama-3.1-8b --on h200 --precision fp7",
+            "project llama-3.1-8b --on h200 --isl -5",
+            "project llama-3.1-8b",
+            "project --on h200",
+            "claim",
+            "claim fast",
+            "claim 0TB/s --on h200",
+            "launch",
+            "launch -n 0 -- list",
+            "launch -n 2 list",
+            "fleet",
+            "fleet survey",
+            "fleet simulate --nodes 0",
+            "profile",
+            "completions tcsh",
+        ],
+    ),
+    (
+        "files",
+        &[
+            "compare nothere text",
+            "compare text empty",
+            "report nothere",
+            "report empty",
+            "report text",
+            "run --resume nothere",
+            "run --resume empty",
+            "run --resume text",
+            "run --kernel nothere.so",
+            "run --kernel text",
+            "run --kernel empty",
+            "list --data nothere",
+            "list --data text",
+            "accept --out text",
+            "accept --profile nothere.toml",
+            "accept --profile text",
+            "accept --baseline nothere",
+            "verify nothere",
+            "verify text",
+            "verify empty",
+            "profile learn nothere",
+            "profile learn empty",
+            "profile learn text",
+            "fleet survey nothere",
+            "fleet survey empty",
+            "fleet survey text",
+            "fleet drift nothere",
+            "discover --from nothere",
+            "discover --from text",
+            "localise --from nothere",
+            "localise --from text",
+            "reproduce nothere",
+            "reproduce nothere.toml",
+            "claim --from nothere.toml",
+            "claim --from text",
+            "load report nothere",
+            "load report text",
+            "load report empty",
+            "project nothere.json --on h200",
+            "project text --on h200",
+            "load http://localhost:1 --trace nothere",
+            "load http://localhost:1 --api-key-file nothere",
+            "project llama-3.1-8b --on empty",
+        ],
+    ),
+];
+
+#[test]
+fn mistakes_are_told_what_to_write_instead() {
+    let place = Place::new();
+    fs::create_dir(place.path("empty")).expect("a directory");
+    fs::write(place.path("text"), "hello\n").expect("a file");
+    let mut all = String::new();
+    for (of, lines) in MISTAKES {
+        let _ = writeln!(all, "# {of}");
+        for line in *lines {
+            let output = place.fizeau(line.split(' ')).output().expect("the program starts");
+            let code = output.status.code().expect("an exit code");
+            let words = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+            let words = words.concat();
+            assert!(!words.contains("os error"), "{line}: {words}");
+            assert!(code != 0 && code != 101, "{line}: {code}, {words}");
+            let said: Vec<&str> = words.lines().filter(|line| !is_usage(line)).take(4).collect();
+            let _ = writeln!(all, "\n$ fizeau {line}   [{code}]");
+            said.iter().for_each(|said| all += &format!("{}\n", said.trim_end()));
+        }
+    }
+    insta::assert_snapshot!("mistakes", all);
+}
+
+/// What clap adds to each of its errors, and empty lines.
+fn is_usage(line: &str) -> bool {
+    line.trim().is_empty()
+        || line.starts_with("Usage:")
+        || line.starts_with("       fizeau")
+        || line.starts_with("For more information")
+}

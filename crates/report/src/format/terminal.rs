@@ -10,7 +10,7 @@ use std::{
 
 /// Narrower than this nothing fits.
 const WIDTH_MIN: usize = 40;
-/// Without a window, columns are chosen and sentences wrapped as for one of this width.
+/// Without a window sentences are wrapped as for one of this width; tables have all columns.
 const WIDTH_OF_PIPES: usize = 100;
 /// A prose line is no longer than this.
 const PROSE_MAX: usize = 100;
@@ -276,12 +276,14 @@ impl Page {
                 cells.chain([columns(&titles[at])]).max().unwrap_or(0)
             })
             .collect();
-        let mut widths = whole.clone();
-        let least: Vec<usize> = (0..titles.len()).map(|at| width_min(rows, at)).collect();
-        let kept = fit(&mut widths, &least, weights, self.width);
-        if !self.cuts {
-            widths = whole;
-        }
+        let mut widths = whole;
+        let kept = match self.cuts {
+            true => {
+                let least: Vec<usize> = (0..titles.len()).map(|at| width_min(rows, at)).collect();
+                fit(&mut widths, &least, weights, self.width)
+            }
+            false => (0..widths.len()).collect(),
+        };
         let left_out = titles.len() - kept.len();
         // Once for each column: each looks at all rows.
         let aligned: Vec<Align> = (0..titles.len()).map(|at| align_of(rows, at)).collect();

@@ -143,7 +143,7 @@ for one in "${jobs[@]}"; do
 done
 [ "$requeued" = 1 ] || fault "$requeued jobs were requeued"
 
-# 3. What could not be told drains nothing: could not run (3), inconclusive (4), a driver that hangs.
+# 3. What could not be decided drains nothing: could not run (3), inconclusive (4), a driver that hangs.
 plant n1 'set -- "$@" --textfile /nowhere/fizeau.prom'
 plant n2 'FIZEAU_STUB+=,ecc=0'
 plant n4 'FIZEAU_STUB+=,stuck=600'

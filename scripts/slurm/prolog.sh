@@ -1,6 +1,6 @@
 #!/bin/bash
 # Slurm's Prolog: looks at the node before a job starts, without load and within five seconds. A node
-# that fails is drained with the reason, and the job is requeued. What could not be told is logged,
+# that fails is drained with the reason, and the job is requeued. What could not be decided is logged,
 # and the job starts. Install: docs/slurm.md.
 here=${0%/*}
 # shellcheck source=scripts/slurm/node.sh

@@ -66,7 +66,7 @@ struct Found {
     /// The first thing that was changed, added or taken away.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
-    /// What could not be told.
+    /// What could not be decided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unclear: Vec<String>,
     /// What holds.

@@ -219,8 +219,8 @@ fn machines_read_what_people_read() {
         let [light, serial, best] = first.map(|key| point[key].as_f64().expect("a time"));
         assert!(light > 0.0 && light <= serial && serial <= best);
     }
-    let warnings = shown["warnings"].to_string();
-    assert!(warnings.contains("h200-sxm is taken"), "{warnings}");
+    let notes = shown["notes"].to_string();
+    assert!(notes.contains("h200-sxm is taken"), "{notes}");
     let host = "results/epyc-9005/2026-11-21-kvm-2-cores";
     let shown = json(&["project", "llama-3.2-1b", "--on", host, "--concurrency", "1", "--json"]);
     let point = &shown["tables"]["points"][0];

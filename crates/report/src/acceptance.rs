@@ -14,15 +14,15 @@ const COLUMNS: &[Column] = &[
     Column { key: "verdict", title: "verdict", weight: Weight::Machine },
     Column { key: "device", title: "device", weight: Weight::Essential },
     Column { key: "check", title: "check", weight: Weight::Essential },
-    Column { key: "point", title: "point", weight: Weight::Detail },
-    Column { key: "value", title: "value", weight: Weight::Useful },
-    Column { key: "floor", title: "floor", weight: Weight::Useful },
-    Column { key: "above_floor", title: "to its floor", weight: Weight::Useful },
-    Column { key: "noise", title: "scatter", weight: Weight::Machine },
-    Column { key: "repeats", title: "repeats", weight: Weight::Machine },
     Column { key: "found", title: "found", weight: Weight::Essential },
     Column { key: "cause", title: "cause", weight: Weight::Essential },
     Column { key: "action", title: "do", weight: Weight::Useful },
+    Column { key: "value", title: "value", weight: Weight::Useful },
+    Column { key: "floor", title: "floor", weight: Weight::Useful },
+    Column { key: "above_floor", title: "to its floor", weight: Weight::Useful },
+    Column { key: "noise", title: "scatter", weight: Weight::Useful },
+    Column { key: "repeats", title: "repeats", weight: Weight::Useful },
+    Column { key: "point", title: "point", weight: Weight::Detail },
     Column { key: "floor_source", title: "where the floor comes from", weight: Weight::Machine },
 ];
 
@@ -40,11 +40,14 @@ pub fn document(report: &Report, series: &[&Sample]) -> Document {
     blocks.extend(report.notes.iter().cloned().map(Block::Warning));
     for (verdict, title) in [
         (Verdict::Fail, "What failed"),
-        (Verdict::Inconclusive, "What could not be told"),
+        (Verdict::Inconclusive, "What could not be decided"),
         (Verdict::Pass, "What passed"),
     ] {
-        let rows: Vec<&Judged> =
+        let mut rows: Vec<&Judged> =
             report.checks.iter().filter(|one| one.verdict == verdict).collect();
+        // The furthest below its floor first; what has no floor keeps its place before them.
+        let below = |one: &Judged| one.above_floor.unwrap_or(f64::NEG_INFINITY);
+        rows.sort_by(|one, other| below(one).total_cmp(&below(other)));
         if !rows.is_empty() {
             blocks.push(Block::Heading(title.into()));
             blocks.push(Block::Table(table(title, &rows)));
@@ -141,16 +144,16 @@ fn row(one: &Judged) -> Vec<Cell> {
         Cell::Text(one.verdict.to_string()),
         Cell::Text(format!("{}{stub}", one.device)),
         Cell::Text(one.check.clone()),
-        text(one.point.as_ref()),
+        Cell::Text(format!("{}{stub}", one.words)),
+        one.cause.map_or(Cell::Absent, |cause| Cell::Text(cause.to_string())),
+        one.action.map_or(Cell::Absent, |action| Cell::Text(action.to_string())),
         one.value.map_or(Cell::Absent, |value| number(value.value)),
         one.floor.map_or(Cell::Absent, number),
         one.above_floor
             .map_or(Cell::Absent, |above| Cell::Relative { value: 1.0 + above, is_stub: one.stub }),
-        one.noise.filter(|_| !one.stub).map_or(Cell::Absent, Cell::Share),
+        one.noise.filter(|_| !one.stub && one.repeats > 1).map_or(Cell::Absent, Cell::Share),
         if one.repeats > 0 { Cell::Count(one.repeats as u64) } else { Cell::Absent },
-        Cell::Text(format!("{}{stub}", one.words)),
-        one.cause.map_or(Cell::Absent, |cause| Cell::Text(cause.to_string())),
-        one.action.map_or(Cell::Absent, |action| Cell::Text(action.to_string())),
+        text(one.point.as_ref()),
         text(one.floor_source.as_ref()),
     ]
 }

@@ -145,7 +145,7 @@ pub struct Judged {
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
-    /// In words: what was found, and why it could not be told.
+    /// In words: what was found, and why it could not be decided.
     pub words: String,
     /// Whether a stub driver stands in for the device: nothing was measured.
     pub stub: bool,

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// The text has at most this many lines.
 pub const LINES_MAX: usize = 20;
 
-/// Rows of failures, and of what could not be told, that the text has at most.
+/// Rows of failures, and of what could not be decided, that the text has at most.
 const FAILURES_MAX: usize = 8;
 const UNCLEAR_MAX: usize = 5;
 
@@ -121,7 +121,7 @@ fn told(row: &Judged, device: &str, room: usize) -> String {
     format!("{start}: {words}{end}")
 }
 
-/// JUnit's XML, as CI systems read it. What could not be told is an `error`, and not `skipped`,
+/// JUnit's XML, as CI systems read it. What could not be decided is an `error`, and not `skipped`,
 /// which looks as if it had passed.
 pub fn junit(report: &Report) -> String {
     let (failures, errors) = (report.count(Verdict::Fail), report.count(Verdict::Inconclusive));

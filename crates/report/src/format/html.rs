@@ -91,10 +91,14 @@ const BAD: [&str; 3] = ["failed", "invalid", "fail"];
 
 /// Whether a row of a table tells of a failure.
 fn table_row_is_bad(table: &Table, row: &[Cell]) -> bool {
-    table.columns.iter().zip(row).any(|(column, cell)| is_bad(column.key, cell))
+    let judged = table.columns.iter().zip(row).filter(|(column, _)| column.key != "above_floor");
+    judged.into_iter().any(|(column, cell)| is_bad(column.key, cell))
 }
 
 fn is_bad(key: &str, cell: &Cell) -> bool {
+    if let ("above_floor", Cell::Relative { value, .. }) = (key, cell) {
+        return *value < 1.0;
+    }
     let is_judged = ["outcome", "verdict"].contains(&key);
     is_judged && matches!(cell, Cell::Text(text) if BAD.contains(&text.as_str()))
 }
@@ -267,6 +271,8 @@ fn table(table: &Table) -> Value {
             && !table.rows.iter().flatten().any(|cell| matches!(cell, Cell::Span(..)))
             && !shown_columns.iter().any(|&at| is_prose(table, at)),
         filter => rows.len() > FILTER_FROM,
+        // In a narrow window each row stands by itself, since sentences leave no room for columns.
+        stacks => shown_columns.iter().any(|&at| is_prose(table, at)),
         count => rows.len(),
         columns,
         rows,
@@ -299,6 +305,7 @@ fn entry(of: &Cell, key: &str) -> Value {
         text => if span.is_some() { String::new() } else { shown(&cell::text(of)) },
         span => span.map(|(left, wide)| context! { left, wide }),
         code => matches!(of, Cell::Code(_)),
+        is_absent => *of == Cell::Absent,
         is_bad => is_bad(key, of),
         order => cell::number(of),
         width,

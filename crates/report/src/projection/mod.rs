@@ -55,6 +55,8 @@ pub fn document(projection: &Projection) -> Document {
         .iter()
         .filter_map(|side| no_room(projection, side).map(Block::Warning))
         .collect();
+    // What was asked comes first, and what it rests on below.
+    blocks.extend(ranking::blocks(projection));
     blocks.push(Block::Facts(facts(projection)));
     blocks.push(Block::Text(
         "L0: nothing real is faster. L1: a perfect engine that does one operation after the other. \
@@ -67,13 +69,13 @@ pub fn document(projection: &Projection) -> Document {
     ));
     for side in &projection.sides {
         blocks.push(Block::Text(basis(side)));
-        blocks.extend(side.offer.hardware.notes.iter().cloned().map(Block::Warning));
+        blocks.extend(side.offer.hardware.notes.iter().cloned().map(Block::Note));
     }
     blocks.extend(demand.model.notes.iter().cloned().map(Block::Warning));
     blocks.extend(projection.sides.iter().filter_map(unknown).map(Block::Warning));
-    blocks.extend(ranking::blocks(projection));
     blocks.push(Block::Heading("Layouts and requests at once".into()));
     blocks.push(Block::Table(points::table(projection)));
+    blocks.extend(points::charts_of_all(projection).into_iter().map(Block::Chart));
     for side in &projection.sides {
         blocks.extend(points::heat(projection, side).map(Block::HeatMap));
         blocks.extend(points::charts(projection, side).into_iter().map(Block::Chart));

@@ -1,6 +1,6 @@
 //! Points by layout and requests at once: tables, fronts, heat and decay.
 
-use super::{columns, plain, rate};
+use super::{columns, plain, ranking::common_tier, rate};
 use crate::{
     Axis, Block, Cell, Chart, Column, Heat, HeatMap, HeatRow, Quantity, Series, SeriesKind, Table,
     Weight,
@@ -141,6 +141,57 @@ pub fn heat(projection: &Projection, side: &Side) -> Option<HeatMap> {
             })
             .collect(),
     })
+}
+
+/// The fronts of several hardwares on one pair of axes, in a tier that means the same of all; none
+/// of one hardware, or where there is no such tier.
+pub fn charts_of_all(projection: &Projection) -> Vec<Chart> {
+    let output = projection.demand.scenario.output;
+    let Some(by) = common_tier(projection).filter(|_| projection.sides.len() > 1) else {
+        return Vec::new();
+    };
+    let users =
+        |point: &Point| (1.0 / point.token.by(by), point.device_rate_with_prefill(output).by(by));
+    let curve = |side: &Side| {
+        let points = side.points.iter().filter(|point| point.fits()).map(users).collect();
+        Series::new(side.offer.hardware.name.clone(), SeriesKind::Curve, front(points))
+    };
+    let all: Vec<Series> = projection.sides.iter().map(curve).collect();
+    if all.iter().filter(|series| !series.points.is_empty()).count() < 2 {
+        return Vec::new();
+    }
+    let tier = match by {
+        By::BestKnown => "By the best tier that is known",
+        By::Serial => "By L1, which all have",
+    };
+    let axis = |title: &str| Axis::logarithmic(title, Quantity::Number);
+    vec![Chart {
+        name: "pareto_of_all".into(),
+        title: "Tokens of a user against tokens of a GPU".into(),
+        caption: format!(
+            "{tier}, over layouts and requests at once that fit: what no other point of the same \
+             hardware beats. Higher and further right is better."
+        ),
+        x: axis("tokens/s of a user"),
+        y: axis("output tokens/s of a GPU, with prefill"),
+        series: all,
+        marks: Vec::new(),
+    }]
+}
+
+/// Of points of which more is better in both numbers those that none beats, by the first number.
+fn front(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    points.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    let mut best = 0.0;
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    for point in points.into_iter().rev().filter(|point| point.0.is_finite()) {
+        if point.1 > best {
+            best = point.1;
+            kept.push(point);
+        }
+    }
+    kept.reverse();
+    kept
 }
 
 /// Both fronts.

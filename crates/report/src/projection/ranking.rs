@@ -2,7 +2,7 @@
 
 use super::{rate, tier, why_none};
 use crate::{Block, Cell, Column, Table, Weight};
-use fizeau_domain::units::Seconds;
+use fizeau_domain::{text::counted, units::Seconds};
 use fizeau_projection::project::{
     By, Point, Projection, Rests, Side, Slo, sweep::operating_point, tier::common,
 };
@@ -38,6 +38,11 @@ struct Ranking<'p> {
     /// The cheapest first: by dollars where all have a price, else by output tokens of a device.
     /// In the order given where nothing ranks them.
     sides: Sides<'p>,
+}
+
+/// The tier of every number of several hardwares; none where no tier means the same of all.
+pub fn common_tier(projection: &Projection) -> Option<By> {
+    Ranking::of(projection).by
 }
 
 impl<'p> Ranking<'p> {
@@ -124,8 +129,8 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
     let ranking = Ranking::of(projection);
     let unlike = projection.sides.iter().filter_map(|side| unlike_layouts(projection, side));
     let warnings = ranking.why(projection).into_iter().chain(unlike);
-    let mut blocks: Vec<Block> = warnings.map(Block::Warning).collect();
-    blocks.push(Block::Text(words(projection, &ranking)));
+    let mut blocks = vec![Block::Text(words(projection, &ranking))];
+    blocks.extend(warnings.map(Block::Warning));
     if projection.sides.len() > 1 {
         blocks.push(Block::Table(table(projection, &ranking)));
     }
@@ -141,13 +146,19 @@ fn words(projection: &Projection, ranking: &Ranking<'_>) -> String {
         Some(point) => {
             let cost = side.cost(point, output, by);
             let cost = cost.map_or(String::new(), |cost| format!(", {cost:.3} $ a million tokens"));
+            let slo = match projection.demand.slo == Slo::default() {
+                true => "",
+                false => ", limits kept",
+            };
             format!(
-                "{}: run {} with {} requests at once: {:.1} output tokens/s/GPU with \
-                 prefill{cost} ({}).{}",
+                "{}: run {} with {} requests at once: {:.1} tokens/s for each, {:.0} output \
+                 tokens/s of {} with prefill{slo}{cost} ({}).{}",
                 side.offer.hardware.name,
                 point.layout,
                 point.concurrency,
-                rate(point, output, by),
+                1.0 / point.token.by(by),
+                rate(point, output, by) * point.devices(),
+                counted(point.devices() as usize, "GPU"),
                 tier(point, output, by),
                 next(side, point, output, by).map_or(String::new(), |next| format!(" {next}."))
             )

@@ -7,7 +7,7 @@ use fizeau_domain::{
         Instruction, InstructionPoint, LatencyPoint, Launching, Lengths, Mask, MemoryNode,
         MemoryPattern, Place, Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
     },
-    spec::SpeedOfLight,
+    spec::{SpeedOfLight, Tier, headline},
 };
 
 /// What is known of a case before it runs.
@@ -50,7 +50,10 @@ pub fn document(explained: &Explained<'_>) -> Document {
             "Limits: none is known for this case here, so that no share of a peak is printed."
                 .into(),
         )),
-        false => blocks.push(Block::Table(table(explained))),
+        false => {
+            blocks.push(Block::Table(table(explained)));
+            blocks.extend(of_shares(limits).map(Block::Text));
+        }
     }
     if !sources.is_empty() && !limits.is_empty() {
         blocks.push(Block::Text(format!("Sources of the limits: {}.", sources.join("; "))));
@@ -59,6 +62,23 @@ pub fn document(explained: &Explained<'_>) -> Document {
     blocks.push(Block::Text(format!("Needs {}. In suites: {suites}.", explained.needs)));
     blocks.push(Block::Text(format!("Reproduce: {}", explained.command)));
     Document { title: case.to_string(), subtitle: String::new(), blocks }
+}
+
+/// Which of the limits a report's share is of, and what binds before it.
+fn of_shares(limits: &[SpeedOfLight]) -> Option<String> {
+    let tier = headline(limits)?;
+    let of = |tier: Tier| limits.iter().find(|light| light.tier == tier);
+    let share =
+        format!("A report's share of this case is of the limit of the {}.", tier_name(tier));
+    let most = of(tier).zip(of(Tier::Algorithmic)).map(|(of_share, own)| of_share.time / own.time);
+    let before = most.filter(|most| *most < 0.98).map(|most| {
+        format!(
+            " It is {:.0} % at most: the limit of the algorithm also counts what these units move \
+             through their caches, and exponentials, of which no datasheet speaks.",
+            most * 100.0
+        )
+    });
+    Some(share + &before.unwrap_or_default())
 }
 
 fn table(explained: &Explained<'_>) -> Table {

@@ -187,11 +187,24 @@ fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
             false => format!("virtualised ({under})"),
         });
     }
+    reasons.extend(tighter_limit(measurement));
     // Memory's limit is that of whole sockets; arithmetic's is that of the cores that worked.
     reasons.extend(of_socket(record).filter(|_| is_memory));
     let busy = environment.busy_load();
     reasons.extend(busy.filter(|_| is_host).map(|load| format!("load average {load:.1}")));
     reasons
+}
+
+/// What binds a case before the limit that its share is of.
+fn tighter_limit(one: &Measurement) -> Option<String> {
+    let of_share = one.tier.and_then(|tier| one.light(tier))?;
+    let tighter = one.light(Tier::Algorithmic).filter(|own| own.time.0 > of_share.time.0 * 1.02)?;
+    let what = match tighter.bound {
+        Bound::Cache => "what its units move through their caches allows",
+        Bound::Exp => "exponentials allow",
+        Bound::Memory | Bound::Compute | Bound::Link => "its own work allows",
+    };
+    Some(format!("{what} {:.0} % at most", of_share.time / tighter.time * 100.0))
 }
 
 /// Which part of the host a run had, where it was not all of a socket's cores.

@@ -74,7 +74,7 @@ def failed(claim, machine):
 
 @dataclasses.dataclass
 class Term:
-    """One requirement. `kind`: `turns`, `least`, `order`, `none`, `usual` or `between`."""
+    """One requirement. `kind`: `turns`, `least`, `order`, `none`, `usual`, `between`, `next` or `loop`."""
     kind: str
     what: str
     count: int = 0
@@ -86,6 +86,10 @@ class Term:
 def parsed(term):
     if match := re.fullmatch(r"(\d+) (.+) (before|after) the (first|last) (.+)", term):
         return Term("order", match[2], int(match[1]), match[3], match[4], (match[5],))
+    if match := re.fullmatch(r"at most (\d+) instructions make the next (.+)", term):
+        return Term("next", match[2], int(match[1]))
+    if match := re.fullmatch(r"no loop of (.+)", term):
+        return Term("loop", match[1])
     if match := re.fullmatch(r"no (.+) on the usual way", term):
         return Term("usual", match[1])
     if match := re.fullmatch(r"no (.+) from (.+) to (.+)", term):
@@ -126,6 +130,10 @@ def failed_terms(terms, machine, loop):
             return f"{machine.code[places[0]].text} in a loop"
         elif term.kind == "usual" and (there := set(places) & usual(terms, machine, loop)):
             return f"{machine.code[min(there)].text} on the usual way through a loop"
+        elif term.kind == "next" and (fault := made_anew(term, machine, places)):
+            return fault
+        elif term.kind == "loop" and (fault := loops_within(term, machine, loop)):
+            return fault
         elif term.kind == "between" and (fault := between(term, machine, loop, set(places))):
             return fault
     return None
@@ -158,6 +166,70 @@ def between(term, machine, loop, places):
                     f"{term.others[1]}")
         seen.add(at)
         left += machine.after[at]
+    return None
+
+
+# Registers of threads and of warps, and predicates of both.
+REGISTER = re.compile(r"\b(U?[RP])(\d+)\b")
+GMMA = re.compile(r"[HQI]GMMA\.\S+ R\d+, (R\d+, )?gdesc\[UR(\d+)\]\S*, \S+?(?:, !?(UP\d+))?(?:,|$)")
+
+
+def wide(name, found):
+    """A register with those that follow it where the instruction's name says that it takes more."""
+    count = 4 if ".128" in name else 2 if ".64" in name else 1
+    return {(found[0], int(found[1]) + i) for i in range(count)}
+
+
+def registers(text):
+    """What an instruction writes and what it reads, as far as its operands say."""
+    name, _, operands = text.partition(" ")
+    first, _, rest = operands.partition(",")
+    found = REGISTER.fullmatch(first.strip())
+    written = wide(name, found.groups()) if found else set()
+    if any(kind in ("P", "UP") for kind, _ in written):
+        second, _, rest = rest.partition(",")
+        written |= {(kind, int(number)) for kind, number in REGISTER.findall(second)}
+    return written, set().union(*(wide(name, found) for found in REGISTER.findall(rest)))
+
+
+def operands_of(text):
+    """The registers of a multiplication's descriptors, of a left operand in registers and of the predicate
+    that says whether sums are made new."""
+    left, described, predicate = GMMA.match(text).groups()
+    needed = {("UR", int(described) + i) for i in range(2 if left else 4)}
+    if left:
+        needed |= {("R", int(left[1:-2]) + i) for i in range(4)}
+    return needed | ({("UP", int(predicate[2:]))} if predicate else set())
+
+
+def made_anew(term, machine, places):
+    """Whether between two multiplications that follow each other, without a jump or a wait for sums, more
+    instructions than a number make what the second one is told."""
+    targets = {one.jump for one in machine.code if one.jump is not None}
+    for before, at in zip(places, places[1:]):
+        between = range(before + 1, at)
+        if at in targets or any(
+                one in targets or machine.code[one].jump is not None or not machine.code[one].falls
+                or machine.code[one].text.startswith("WARPGROUP.DEPBAR") for one in between):
+            continue
+        needed, count = operands_of(machine.code[at].text), 0
+        for one in reversed(between):
+            written, read = registers(machine.code[one].text)
+            if written & needed:
+                count, needed = count + 1, needed | read
+        if count > term.count:
+            return (f"{count} instructions make {machine.code[at].text} behind the one before, "
+                    f"not at most {term.count}")
+    return None
+
+
+def loops_within(term, machine, loop):
+    """Whether one of the loops within a loop, those that the assembler makes included, has an instruction."""
+    within = [one for one in machine.parts + machine.loops
+              if len(one.body) < len(loop.body) and set(one.body) <= set(loop.body)]
+    for one in within:
+        if places := machine.places(one, term.what):
+            return f"{machine.code[places[0]].text} in a loop within a loop"
     return None
 
 

@@ -149,10 +149,10 @@ def is_one(code, name):
 
 
 def is_meant(claim, text):
-    """Whether a claim, `A|B` where names differ, means an instruction: by its name alone, or with the
-    operands that it begins with."""
-    return any(text.startswith(name) if " " in name else is_one(text.split()[0], name)
-               for name in claim.split("|"))
+    """Whether a claim, `A|B` where names differ, means an instruction: by its name alone, by its name's
+    beginning (`A*`), or with the operands that it begins with."""
+    return any(text.startswith(name.rstrip("*")) if " " in name or name.endswith("*")
+               else is_one(text.split()[0], name) for name in claim.split("|"))
 
 
 def missing_claims(claimed, opcodes):

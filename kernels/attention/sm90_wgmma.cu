@@ -46,7 +46,10 @@ struct Prefill90 {
   // Warps that transpose values, and stages of values as they come.
   static constexpr u32 TURNERS = NARROW ? 3 : 0, RAW_STAGES = 2;
   static constexpr u32 GROUP = 128, ROWS = GROUPS * 64, WARPS = GROUPS * 4;
-  static constexpr u32 LOADER = GROUPS == 3 ? 32 : 24, MULTIPLIER = GROUPS == 3 ? 160 : 240;
+  // Heads of 256 leave warps that transpose no more registers than one that loads.
+  static constexpr bool EVEN = NARROW && DIM_V == 128;
+  static constexpr u32 LOADER = EVEN ? 72 : GROUPS == 3 ? 32 : 24;
+  static constexpr u32 MULTIPLIER = EVEN ? 216 : GROUPS == 3 ? 160 : 240;
   static constexpr u32 PANELS_QK = DIM_QK / ACROSS, PANELS_V = DIM_V / ACROSS;
   static constexpr u32 PANEL = KEYS * 128, QUERY_PANEL = ROWS * 128;
   static constexpr u32 QUERIES = PANELS_QK * QUERY_PANEL;
@@ -236,21 +239,21 @@ struct Prefill90 {
 
   // Asks for the scores of a tile.
   static DEVICE_MEMBER void ask_scores(f32 (&scores)[KEYS / 2], u32 queries, u32 stage) {
-    const u32 keys = shared_address(keys_at(stage));
+    const u64 a = describe_k_major(warp_uniform(queries));
+    const u64 b = describe_k_major(shared_address(keys_at(warp_uniform(stage))));
     UNROLL for (u32 step = 0; step < DIM_QK * sizeof(T) / 32; step++) {
-      const u64 a = describe_k_major(queries + step / 4 * QUERY_PANEL + step % 4 * 32);
-      const u64 b = describe_k_major(keys + step / 4 * PANEL + step % 4 * 32);
-      multiply_scores(scores, a, b, step > 0, T());
+      const u32 along = step % 4 * 32;
+      multiply_scores(scores, further(a, step / 4 * QUERY_PANEL + along),
+                      further(b, step / 4 * PANEL + along), step > 0, T());
     }
     close_multiplications();
   }
   static DEVICE_MEMBER void ask_sums(f32 (&sums)[DIM_V / 2], const u32 (&weights)[KEYS / DEPTH][4],
                                      u32 stage) {
-    const u32 values = shared_address(values_at(stage));
+    const u32 values = shared_address(values_at(warp_uniform(stage)));
+    const u64 b = NARROW ? describe_k_major(values) : describe_mn_major(values, PANEL);
     UNROLL for (u32 step = 0; step < KEYS / DEPTH; step++) {
-      const u64 b = NARROW ? describe_k_major(values + step * 32)
-                           : describe_mn_major(values + step * 2048, PANEL);
-      multiply_values(sums, weights[step], b, 1, T());
+      multiply_values(sums, weights[step], further(b, step * (NARROW ? 32 : 2048)), 1, T());
     }
     close_multiplications();
   }
@@ -434,7 +437,7 @@ struct Prefill90 {
     if (thread_index() < GROUP) {
       keep_registers<LOADER>();
       if (NARROW && thread_index() >= 32) turn_values(shared, thread_index() / 32 - 1);
-      else if (thread_index() == 0) load(p, counter, shared, q, k, v);
+      else if (warp_number() == 0 && elected()) load(p, counter, shared, q, k, v);
     } else {
       take_registers<MULTIPLIER>();
       attend(p, shared);

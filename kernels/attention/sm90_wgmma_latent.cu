@@ -198,6 +198,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
   static DEVICE_MEMBER void produce_by_boxes(const AttentionParams& p, const TensorMap* map,
                                              Shared& shared) {
     const u32 turn = thread_index() % GROUP / LOADERS;
+    const bool first = warp_number() % (LOADERS / 32) == 0;
     u32 index = 0;
     for (u32 worker = block_index(); worker < p.workers; worker += block_count()) {
       for (u32 i = p.part_firsts[worker]; i < p.part_firsts[worker + 1]; i++) {
@@ -210,7 +211,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
           const u32 tile = index++, token = page * p.page + walk.offset;
           walk.go_on(p);
           page = from + KEYS < part.key_end ? walk.page(p) : 0;
-          if (tile % TILES == turn && leads()) fetch_boxes(part, map, token, tile, shared);
+          if (tile % TILES == turn && first && elected()) fetch_boxes(part, map, token, tile, shared);
         }
         for (; from < part.key_end; from += KEYS) {
           const u32 tile = index++;
@@ -298,7 +299,8 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     }
 
     DEVICE_MEMBER void score(f32 (&scores)[KEYS / 2], Shared& shared, u32 index) const {
-      const u32 queries = shared_address(dynamic_shared()), keys = shared_address(tile_at(index));
+      const u64 queries = describe_k_major(shared_address(dynamic_shared()));
+      const u64 keys = describe_k_major(warp_uniform(shared_address(tile_at(index))));
       UNROLL for (u32 at = 0; at < PANELS; at++) {
         const u32 panel = panel_of(at);
         if (at < FULL) {
@@ -306,8 +308,8 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
           begin_multiplications();
         }
         UNROLL for (u32 step = 0; step < 4; step++) {
-          multiply_scores(scores, describe_k_major(queries + panel * QUERY_PANEL + step * 32),
-                          describe_k_major(keys + panel * PANEL + step * 32), at + step > 0, M());
+          multiply_scores(scores, further(queries, panel * QUERY_PANEL + step * 32),
+                          further(keys, panel * PANEL + step * 32), at + step > 0, M());
         }
       }
       close_multiplications();
@@ -352,15 +354,16 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
     }
 
     // Values of this warpgroup's columns.
-    DEVICE_MEMBER u64 values(u32 index, u32 step) const {
+    DEVICE_MEMBER u64 values(u32 index) const {
       const u32 at = shared_address(tile_at(index)) + group * (MINE / 64 * PANEL);
-      return describe_mn_major(at + step * 2048, PANEL);
+      return describe_mn_major(warp_uniform(at), PANEL);
     }
     DEVICE_MEMBER void add_own(const u32 (&weights)[KEYS / 16][4], Shared& shared, u32 index) {
       correct_sums(sums, softmax);
+      const u64 b = values(index);
       begin_multiplications();
       UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
-        multiply_values(sums, weights[step], values(index, step), 1, M());
+        multiply_values(sums, weights[step], further(b, step * 2048), 1, M());
       }
       close_multiplications();
       await_multiplications<0>();
@@ -368,10 +371,10 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       release(shared, index, group);
     }
     DEVICE_MEMBER void ask_others(u32 index) {
-      const u32 weights = shared_address(dynamic_shared() + AT_WEIGHTS);
+      const u64 a = describe_k_major(shared_address(dynamic_shared() + AT_WEIGHTS)), b = values(index);
       begin_multiplications();
       UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
-        multiply_tiles(sums, describe_k_major(weights + step * 32), values(index, step), 1, M());
+        multiply_tiles(sums, further(a, step * 32), further(b, step * 2048), 1, M());
       }
       close_multiplications();
     }
@@ -463,7 +466,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
         show_to_copies();
         together();
         Rows mine;
-        mine.group = thread_index() / GROUP;
+        mine.group = warpgroup_number();
         mine.start(p, part, sequence, rows);
         const u32 end = part.key_end;
         for (u32 from = part.key_first; from < end; from += TILES * KEYS) {

@@ -192,16 +192,16 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
     }
 
     DEVICE_MEMBER void attend(Barriers& barriers, u32 index, u32 from, f32 factor) {
-      const u32 queries = shared_address(dynamic_shared());
-      const u32 keys = shared_address(stage_at(index)), values = keys + TILE;
+      const u32 tile = warp_uniform(shared_address(stage_at(index)));
+      const u64 queries = describe_k_major(shared_address(dynamic_shared()));
+      const u64 keys = describe_k_major(tile), values = describe_mn_major(tile + TILE, PANEL);
       f32 scores[KEYS / 2];
       u32 weights[KEYS / 16][4] = {};
       await_phase(&barriers.full[index % STAGES], index / STAGES % 2);
       begin_multiplications();
       UNROLL for (u32 step = 0; step < DIM / 16; step++) {
         const u32 at = step / 4 * PANEL + step % 4 * 32;
-        multiply_scores(scores, describe_k_major(queries + at), describe_k_major(keys + at),
-                        step > 0, M());
+        multiply_scores(scores, further(queries, at), further(keys, at), step > 0, M());
       }
       close_multiplications();
       await_multiplications<0>();
@@ -214,8 +214,7 @@ template <class Q, class M, class C, u32 DIM> struct Split90 {
       }
       begin_multiplications();
       UNROLL for (u32 step = 0; step < KEYS / 16; step++) {
-        multiply_values(sums, weights[step], describe_mn_major(values + step * 2048, PANEL), 1,
-                        M());
+        multiply_values(sums, weights[step], further(values, step * 2048), 1, M());
       }
       close_multiplications();
       await_multiplications<0>();

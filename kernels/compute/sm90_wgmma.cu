@@ -40,7 +40,7 @@ template <class In> DEVICE void count_products(const ComputeParams& p, u32 repea
     const u32 rounds = repeat - round < T::ROUNDS ? repeat - round : T::ROUNDS;
     for (u32 step = 0; step < rounds * steps; step++) {
       begin_multiplications();
-      UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) multiply_tiles(sums, tile, tile, step + i, In());
+      UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) multiply_tiles(sums, tile, tile, i > 0 ? 1 : step, In());
       close_multiplications();
       await_multiplications<1>();
     }

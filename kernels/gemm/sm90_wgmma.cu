@@ -71,9 +71,8 @@ template <class In> struct Half {
     return {to + box * BOX_BYTES, column + box * 64, groups.group * groups.p.k + step * DEPTH};
   }
   // 16 along k are 16 rows.
-  static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
-    return describe_mn_major(stage + part * (16 * ROW_BYTES), BOX_BYTES);
-  }
+  static constexpr u32 PART_BYTES_B = 16 * ROW_BYTES;
+  static DEVICE_MEMBER u64 describe_b(u32 at) { return describe_mn_major(at, BOX_BYTES); }
 };
 template <> struct Type<bf16> : Half<bf16> {};
 template <> struct Type<f16> : Half<f16> {};
@@ -89,9 +88,8 @@ template <> struct Type<e4m3> {
     return {to + box * (HIGH * ROW_BYTES), step * DEPTH, row};
   }
   // 32 along k are 32 bytes of each row.
-  static DEVICE_MEMBER u64 describe_b(u32 stage, u32 part) {
-    return describe_k_major(stage + part * 32);
-  }
+  static constexpr u32 PART_BYTES_B = 32;
+  static DEVICE_MEMBER u64 describe_b(u32 at) { return describe_k_major(at); }
 };
 
 // Has stage after stage of one tile copied.
@@ -186,11 +184,13 @@ template <class In, class Shape, class Ring>
 DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer,
                            u32 accumulate) {
   await_phase(&ring.full[ring.at], ring.parity);
-  const u32 a = shared_address(shared) + ring.at * Shape::BYTES;
+  const u32 at = warp_uniform(shared_address(shared) + ring.at * Shape::BYTES);
+  const u64 a = describe_k_major(at + consumer * BOX_BYTES_A);
+  const u64 b = Type<In>::describe_b(at + BYTES_A);
   begin_multiplications();
   UNROLL for (u32 part = 0; part < 4; part++) {
-    multiply_tiles(sums, describe_k_major(a + consumer * BOX_BYTES_A + part * 32),
-                   Type<In>::describe_b(a + BYTES_A, part), accumulate + part, In());
+    multiply_tiles(sums, further(a, part * 32), further(b, part * Type<In>::PART_BYTES_B),
+                   part > 0 ? 1 : accumulate, In());
   }
   close_multiplications();
   u64* empty = &ring.empty[ring.at];
@@ -219,7 +219,7 @@ DEVICE void multiply_tile(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 
 template <class In, class Shape, class Ring, class Groups>
 DEVICE void consume(Ring ring, u8* shared, Groups groups, const TensorMap* c) {
   const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
-  const u32 consumer = thread_index() / 128 - 1;
+  const u32 consumer = warpgroup_number() - 1;
   f32 sums[Shape::SUMS];
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     multiply_tile<In, Shape, Groups::SHARERS>(sums, ring, shared, consumer, steps);
@@ -304,7 +304,7 @@ template <class In, class Shape, class Ring, class Groups, class Scales>
 DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scales,
                               const TensorMap* c) {
   const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
-  const u32 consumer = thread_index() / 128 - 1;
+  const u32 consumer = warpgroup_number() - 1;
   const bool speaks = thread_index() % 32 == 0;
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     f32 all[Shape::SUMS] = {}, sums[Shape::SUMS];
@@ -334,7 +334,7 @@ DEVICE void plain_product(const Groups& groups, const TensorMap* a, const Tensor
   using Ring = PhaseRing<S::STAGES>;
   u8* shared = dynamic_shared();
   const auto fetch = [&](Ring ring) {
-    if (thread_index() == 0) produce<In, S>(ring, shared, groups, a, b);
+    if (warp_number() == 0 && elected()) produce<In, S>(ring, shared, groups, a, b);
   };
   run_warpgroups<S::STAGES, Groups::SHARERS>(shared + S::BARRIERS_AT, a, b, c, fetch,
                                              [&](Ring ring) {
@@ -350,7 +350,7 @@ DEVICE void promoted_product(const GemmParams& p, const TensorMap* a, const Tens
   u8* shared = dynamic_shared();
   const auto groups = single<ROWS, S::COLUMNS, 2>(p);
   const auto fetch = [&](Ring ring) {
-    if (thread_index() == 0) produce<e4m3, S>(ring, shared, groups, a, b);
+    if (warp_number() == 0 && elected()) produce<e4m3, S>(ring, shared, groups, a, b);
     if (Scales::COPIERS > 0 && thread_index() / 32 == 1) {
       produce_scales<e4m3, S>(ring, shared, groups, scales);
     }
@@ -383,7 +383,7 @@ DEVICE void produce_stretches(Ring ring, u8* shared, const Deal<Shape>& deal, co
 template <class In, class Shape, class Ring>
 DEVICE void consume_stretches(Ring ring, u8* shared, const Deal<Shape>& deal, const Line& line,
                               f32* scratch, const TensorMap* c) {
-  const u32 consumer = thread_index() / 128 - 1;
+  const u32 consumer = warpgroup_number() - 1;
   const u32 part = cluster_place() * MULTIPLIERS + consumer;
   u32* told = reinterpret_cast<u32*>(shared + Shape::BARRIERS_AT + TOLD_PAST);
   f32 sums[Shape::SUMS];
@@ -411,7 +411,8 @@ DEVICE void shared_product(const GemmParams& p, f32* scratch, const TensorMap* a
   const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
   const Line line = line_of<CLUSTER>(deal.rows * deal.columns, steps);
   const auto fetch = [&](Ring ring) {
-    if (thread_index() == 0) produce_stretches<In, Shape>(ring, shared, deal, line, a, b);
+    if (warp_number() != 0 || !elected()) return;
+    produce_stretches<In, Shape>(ring, shared, deal, line, a, b);
   };
   const auto multiply = [&](Ring ring) {
     consume_stretches<In, Shape>(ring, shared, deal, line, scratch, c);

@@ -53,9 +53,8 @@ template <class In> struct Type {
     return {to + box * PART_BYTES, column + box * 64, step * DEPTH};
   }
   // 16 along k are 16 rows.
-  static DEVICE_MEMBER u64 describe_b(u32 at, u32 part) {
-    return describe_mn_major(at + part * (16 * ROW_BYTES), PART_BYTES);
-  }
+  static constexpr u32 STEP_BYTES = 16 * ROW_BYTES;
+  static DEVICE_MEMBER u64 describe_b(u32 at) { return describe_mn_major(at, PART_BYTES); }
 };
 template <> struct Type<e4m3> {
   using Out = bf16;
@@ -65,7 +64,8 @@ template <> struct Type<e4m3> {
     return {to, step * DEPTH, column};
   }
   // 32 along k are 32 bytes of each row.
-  static DEVICE_MEMBER u64 describe_b(u32 at, u32 part) { return describe_k_major(at + part * 32); }
+  static constexpr u32 STEP_BYTES = 32;
+  static DEVICE_MEMBER u64 describe_b(u32 at) { return describe_k_major(at); }
 };
 
 template <class Shape> using Deal = Single<Shape::ROWS, COLUMNS>;
@@ -95,11 +95,12 @@ DEVICE void multiply(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consu
   u64* previous = nullptr;
   for (u32 step = 0; step < steps; step++) {
     await_phase(&ring.full[ring.at], ring.parity);
-    const u32 stage = shared_address(shared) + ring.at * Shape::BYTES;
+    const u32 stage = warp_uniform(shared_address(shared) + ring.at * Shape::BYTES);
+    const u64 of_b = Type<In>::describe_b(stage + consumer * PART_BYTES);
+    const u64 of_a = describe_k_major(stage + BYTES_B);
     begin_multiplications();
     UNROLL for (u32 part = 0; part < 4; part++) {
-      multiply_turned(sums, Type<In>::describe_b(stage + consumer * PART_BYTES, part),
-                      describe_k_major(stage + BYTES_B + part * 32), 1, In());
+      multiply_turned(sums, further(of_b, part * Type<In>::STEP_BYTES), further(of_a, part * 32), 1, In());
     }
     close_multiplications();
     // Only the products just issued are still running, so the stage before has been read.
@@ -139,14 +140,14 @@ DEVICE void whole_tiles(const GemmParams& p, const TensorMap* a, const TensorMap
   Deal<S> deal = single<S::ROWS, COLUMNS>(p);
   const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
   const auto fetch = [&](PhaseRing<S::STAGES> ring) {
-    if (thread_index() != 0) return;
+    if (warp_number() != 0 || !elected()) return;
     for (u32 index = block_index(); deal.seek(index); index += block_count()) {
       fetch_tile<In, S>(ring, shared, place_of(deal, index), 0, steps, a, b);
     }
   };
   run_warpgroups<S::STAGES, 1>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
                                [&](PhaseRing<S::STAGES> ring) {
-    const u32 consumer = thread_index() / 128 - 1;
+    const u32 consumer = warpgroup_number() - 1;
     f32 sums[S::SUMS];
     for (u32 index = block_index(); deal.seek(index); index += block_count()) {
       const Place place = place_of(deal, index);
@@ -213,13 +214,13 @@ DEVICE void split_tile(const GemmParams& p, const TensorMap* a, const TensorMap*
     arrive_expecting(gathered, (SPLIT - 1) * (pairs_end - pairs) * S::PAIR_BYTES);
   }
   const auto fetch = [&](PhaseRing<S::STAGES> ring) {
-    if (thread_index() == 0) fetch_tile<In, S>(ring, shared, place, first, end, a, b);
+    if (warp_number() == 0 && elected()) fetch_tile<In, S>(ring, shared, place, first, end, a, b);
     warp_barrier();
     cluster_barrier_relaxed();
   };
   run_warpgroups<S::STAGES, 1, 0, SPLIT>(shared + S::BARRIERS_AT, a, b, nullptr, fetch,
                                          [&](PhaseRing<S::STAGES> ring) {
-    const u32 consumer = thread_index() / 128 - 1;
+    const u32 consumer = warpgroup_number() - 1;
     f32 sums[S::SUMS], all[2 * S::PART];
     multiply<In, S>(sums, ring, shared, consumer, end - first);
     barrier_of<MULTIPLYING>(1);  // the ring is read
@@ -227,7 +228,7 @@ DEVICE void split_tile(const GemmParams& p, const TensorMap* a, const TensorMap*
     show_to_copies();
     barrier_of<MULTIPLYING>(1);
     cluster_barrier_relaxed();  // so are the others'
-    if (thread_index() == 128) E::send(shared, gathered, own);
+    if (warp_number() == 4 && elected()) E::send(shared, gathered, own);
     await_phase(gathered, 0);
     E::sum(all, shared, own);
     leave<typename Type<In>::Out>(all, pairs, pairs_end, p, place.row * FEW,

@@ -140,11 +140,12 @@ DEVICE u64* multiply_stage(typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], Fra
   await_phase(&ring.full[ring.at], ring.parity);
   const u32 stage = shared_address(shared) + ring.at * BYTES;
   Type<In>::load(a, stage + BYTES_A, warp);
+  const u64 right = describe_k_major(warp_uniform(stage));
   begin_multiplications();
   UNROLL for (u32 step = 0; step < STEPS; step++) {
     UNROLL for (u32 block = 0; block < BLOCKS; block++) {
-      multiply_left(sums[block], a[step][block], describe_k_major(stage + step * 32),
-                    accumulate + step, In());
+      multiply_left(sums[block], a[step][block], further(right, step * 32),
+                    step > 0 ? 1 : accumulate, In());
     }
   }
   close_multiplications();
@@ -205,7 +206,7 @@ DEVICE void product(const GemmParams& p, const TensorMap* a, const TensorMap* b,
   const auto deal = single<ROWS, COLUMNS, 2>(p);
   const u32 steps = tiles_along(p.k, Type<In>::DEPTH);
   const auto fetch = [&](Ring ring) {
-    if (thread_index() == 0) produce<In>(ring, shared, deal, steps, a, b);
+    if (warp_number() == 0 && elected()) produce<In>(ring, shared, deal, steps, a, b);
   };
   run_warpgroups<STAGES, 2>(shared + BARRIERS_AT, a, b, c, fetch,
                             [&](Ring ring) { consume<In>(ring, shared, deal, steps, c); });

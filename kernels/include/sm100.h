@@ -7,18 +7,6 @@
 #include "scaled.h"
 #include "sm90.h"
 
-// Number of this thread's warp; the assembler then knows that all lanes have the same.
-DEVICE u32 warp_number() { return __shfl_sync(~0u, thread_index() / 32, 0); }
-// True for one lane of a warp, the same one at each call; all lanes must call it. Behind
-// `if (elected())` the assembler knows that one lane is left. Where a lane is chosen by its number,
-// it wraps each copy by a tensor map, multiplication and commit in a loop over the lanes.
-DEVICE bool elected() {
-  u32 chosen;
-  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
-               : "=r"(chosen));
-  return chosen != 0;
-}
-
 // The two blocks of a cluster of two can be a pair, whose first block has products of 256 rows made
 // for both. Each block has 128 rows of A and of the sums, and half of B's columns. All that a kernel
 // does with tensor memory is then said to be of 2 BLOCKS.

@@ -15,6 +15,25 @@ struct alignas(64) TensorMap { u64 words[16]; };
 // A parameter whose address the copy engine can be given.
 #define MAP const __grid_constant__ TensorMap
 
+// --- What a warp has in common.
+
+// A value that all lanes of a warp have alike; all of them must call it. The assembler then keeps it, and
+// what follows from it, in registers of the whole warp. Where it cannot know that, it moves a descriptor's
+// address there anew for each multiplication.
+DEVICE u32 warp_uniform(u32 value) { return __shfl_sync(~0u, value, 0); }
+// Number of this thread's warp, and of the warpgroups before its own.
+DEVICE u32 warp_number() { return warp_uniform(thread_index() / 32); }
+DEVICE u32 warpgroup_number() { return warp_uniform(thread_index() / 128); }
+// True for one lane of a warp, the same one at each call; all lanes must call it. Behind
+// `if (elected())` the assembler knows that one lane is left. Where a lane is chosen by its number,
+// it wraps each copy by a tensor map, multiplication and commit in a loop over the lanes.
+DEVICE bool elected() {
+  u32 chosen;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
+               : "=r"(chosen));
+  return chosen != 0;
+}
+
 // --- Barriers. A barrier's phase ends when all that was expected of it has come: arrivals, and
 // bytes. Whoever waits names the parity of the phase whose end it waits for.
 

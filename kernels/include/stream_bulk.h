@@ -71,8 +71,9 @@ template <Operation OPERATION, class S, class Ring>
 DEVICE void assign(const StreamParams& p, Chunks chunks, Ring ring, u8* shared) {
   const u64 policy = policy_evict_first();
   const u32 worker = thread_index() - 32;
+  const bool stores = warp_number() == 1 && elected();
   // A copy needs one thread. Others that only waited could fall two phases behind, unseen.
-  if (OPERATION == COPY && worker != 0) return;
+  if (OPERATION == COPY && !stores) return;
   u64* previous = nullptr;
   for (u64 chunk = block_index(); chunk < chunks.count(); chunk += block_count()) {
     await_phase(&ring.full[ring.at], ring.parity);
@@ -89,7 +90,7 @@ DEVICE void assign(const StreamParams& p, Chunks chunks, Ring ring, u8* shared) 
       show_to_copies();
       barrier_of<WORKERS>(1);
     }
-    if (worker == 0) {
+    if (stores) {
       bulk_store(p.a + chunk * CHUNK, stage, chunks.bytes(chunk), policy);
       close_stores();
       await_stores_read<1>();
@@ -98,7 +99,7 @@ DEVICE void assign(const StreamParams& p, Chunks chunks, Ring ring, u8* shared) 
     }
     ring.advance();
   }
-  if (worker == 0) await_stores<0>();
+  if (stores) await_stores<0>();
 }
 
 template <Operation OPERATION> struct SumOf { using Type = f64; };
@@ -149,8 +150,8 @@ template <Operation OPERATION, u32 RING_BYTES> DEVICE void stream(const StreamPa
     barriers_made();
   }
   block_barrier();
-  if (thread_index() < 32) {
-    if (thread_index() == 0) produce<S>(p, chunks, ring, shared);
+  if (warp_number() == 0) {
+    if (elected()) produce<S>(p, chunks, ring, shared);
     return;
   }
   const bool odd = p.length % 2 == 1 && block_index() == 0 && thread_index() == 32;

@@ -45,12 +45,6 @@ inline std::map<u32, std::vector<std::function<void()>>> open_words;
 
 }  // namespace model
 
-DEVICE u32 warp_number() { return thread_index() / 32; }
-// Another lane in every launch; it waits for a whole warp.
-DEVICE bool elected() {
-  model::wait_warp();
-  return thread_index() % 32 == model::launches % 32;
-}
 template <u32 BLOCKS = 1> void take_tensor_memory(u32* left_at) {
   if (model::cluster % BLOCKS != 0) model::fail("tensor memory of more or fewer blocks than run");
   for (auto& lane : model::tensor_memory()) {

@@ -20,6 +20,18 @@ struct alignas(64) TensorMap {
   u8 rest[84] = {};
 };
 static_assert(sizeof(TensorMap) == 128 && alignof(TensorMap) == 64, "the stub driver fills it");
+// What lanes do not have alike is a fault.
+DEVICE u32 warp_uniform(u32 value) {
+  if (shuffle(value, 0) != value) model::fail("a value that the lanes of a warp do not share");
+  return value;
+}
+DEVICE u32 warp_number() { return warp_uniform(thread_index() / 32); }
+DEVICE u32 warpgroup_number() { return warp_uniform(thread_index() / 128); }
+// Another lane in every launch; it waits for a whole warp.
+DEVICE bool elected() {
+  model::wait_warp();
+  return thread_index() % 32 == model::launches % 32;
+}
 // A cluster's blocks run one after the other where a launch does not say otherwise, and what one
 // reads of another it reads of itself: both have filled their memory alike.
 DEVICE u32 cluster_place() { return block_index() % (model::cluster == 1 ? 2 : model::cluster); }

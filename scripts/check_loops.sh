@@ -96,8 +96,9 @@ found kernels/attention/sm100_tcgen05_latent.cu \
     's/cluster_place() == 0 && elected()) multiply_all/cluster_place() == 0 \&\& thread_index() == 256) multiply_all/' \
     "attention_mla_bf16_tcgen05: .*: ELECT" nvidia attention/sm100_tcgen05_latent.cu sm_100a
 # Descriptors that are made anew for each multiplication, and one lane in place of an elected one.
+anew='shared_address(shared) + ring.at * Shape::BYTES'
 found kernels/gemm/sm90_wgmma_few.cu \
-    's/further(of_a, part/describe_k_major(shared_address(shared) + ring.at * Shape::BYTES + BYTES_B + part/' \
+    "s/further(of_b, part/Type<In>::describe_b($anew + consumer * PART_BYTES + part/; s/further(of_a, part/describe_k_major($anew + BYTES_B + part/" \
     "gemm_bf16_wgmma_few: .*: [0-9]* instructions make HGMMA" nvidia gemm/sm90_wgmma_few.cu sm_90a
 found kernels/gemm/sm90_wgmma_few.cu 's/warp_number() != 0 || !elected()/thread_index() != 0/' \
     "gemm_bf16_wgmma_few: .*: ELECT" nvidia gemm/sm90_wgmma_few.cu sm_90a

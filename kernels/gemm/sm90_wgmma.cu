@@ -179,18 +179,19 @@ DEVICE void leave(const f32 (&sums)[Shape::SUMS], u8* shared, u32 consumer, cons
   }
 }
 
-// Has the four parts of a stage multiplied; gives the stage's barrier for when they have been.
-template <class In, class Shape, class Ring>
+// Has the four parts of a stage that is there multiplied; gives the stage's barrier for when they have been.
+template <class In, class Shape, class Ring, class Turns>
 DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer,
-                           u32 accumulate) {
-  await_phase(&ring.full[ring.at], ring.parity);
+                           u32 accumulate, const Turns& turns) {
   const u32 at = warp_uniform(shared_address(shared) + ring.at * Shape::BYTES);
   const u64 a = describe_k_major(at + consumer * BOX_BYTES_A);
   const u64 b = Type<In>::describe_b(at + BYTES_A);
+  turns.await();
   begin_multiplications();
   UNROLL for (u32 part = 0; part < 4; part++) {
     multiply_tiles(sums, further(a, part * 32), further(b, part * Type<In>::PART_BYTES_B),
                    part > 0 ? 1 : accumulate, In());
+    if (Turns::HALVES && part == 1) close_multiplications();
   }
   close_multiplications();
   u64* empty = &ring.empty[ring.at];
@@ -205,7 +206,8 @@ DEVICE void multiply_tile(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 
   const bool speaks = thread_index() % 32 == 0;
   u64* previous = nullptr;
   for (u32 step = 0; step < steps; step++) {
-    u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step);
+    await_phase(&ring.full[ring.at], ring.parity);
+    u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, step, NoTurns());
     // Only the products just issued are still running, so the stage before has been read.
     await_multiplications<1>();
     if (speaks && previous != nullptr) release_stage<SHARERS>(previous);
@@ -297,7 +299,7 @@ DEVICE void produce_scales(Ring ring, u8* shared, Groups groups, Scales scales) 
   }
 }
 
-// The same, with the sums of each stage promoted while the other warpgroup's are multiplied: sums
+// The same, with the sums of each stage promoted while the other warpgroup's are multiplied, in turns: sums
 // that are read while multiplications of the same warpgroup are under way make the compiler have
 // all of them wait for each other.
 template <class In, class Shape, class Ring, class Groups, class Scales>
@@ -306,12 +308,16 @@ DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scale
   const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
   const u32 consumer = warpgroup_number() - 1;
   const bool speaks = thread_index() % 32 == 0;
+  const InTurns turns = {consumer};
+  turns.start();
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     f32 all[Shape::SUMS] = {}, sums[Shape::SUMS];
     for (u32 step = 0; step < steps; step++) {
       const u8* beside = scales_of<Shape>(shared, ring.at);
-      u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, 0);
+      await_phase(&ring.full[ring.at], ring.parity);
       const auto factors = scales.template load<Shape::COLUMNS / 64>(beside);
+      u64* empty = multiply_stage<In, Shape>(sums, ring, shared, consumer, 0, turns);
+      turns.pass();
       await_multiplications<0>();
       settle(sums);
       // All lanes have loaded their scales.
@@ -324,6 +330,7 @@ DEVICE void consume_promoting(Ring ring, u8* shared, Groups groups, Scales scale
     leave<typename Type<In>::Out, Shape>(all, shared, consumer, groups,
                                          place_of(groups, index), c);
   }
+  turns.end();
   if (thread_index() % 128 == 0) await_stores<0>();
 }
 

@@ -131,24 +131,26 @@ DEVICE void produce(Ring ring, u8* shared, Deal deal, u32 steps, const TensorMap
   }
 }
 
-// Has a stage multiplied; gives its barrier for when it has been. The operands in `a` must stay until
-// then.
+// Has a stage multiplied in this warpgroup's turn; gives its barrier for when it has been. The operands in `a`
+// must stay until then. They are made behind a branch that is always taken: without it the assembler moves a
+// part of that behind the wait for the turn.
 template <class In>
 DEVICE u64* multiply_stage(typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], Fragments& a,
-                           Ring& ring, u8* shared, u32 accumulate) {
+                           Ring& ring, u8* shared, u32 accumulate, const InTurns& turns, bool always) {
   const u32 warp = thread_index() / 32 - 4;
   await_phase(&ring.full[ring.at], ring.parity);
   const u32 stage = shared_address(shared) + ring.at * BYTES;
-  Type<In>::load(a, stage + BYTES_A, warp);
+  if (always) Type<In>::load(a, stage + BYTES_A, warp);
   const u64 right = describe_k_major(warp_uniform(stage));
+  turns.await();
   begin_multiplications();
   UNROLL for (u32 step = 0; step < STEPS; step++) {
     UNROLL for (u32 block = 0; block < BLOCKS; block++) {
       multiply_left(sums[block], a[step][block], further(right, step * 32),
                     step > 0 ? 1 : accumulate, In());
     }
+    if (step % (STEPS / 2) == STEPS / 2 - 1) close_multiplications();
   }
-  close_multiplications();
   u64* empty = &ring.empty[ring.at];
   ring.advance();
   return empty;
@@ -182,20 +184,24 @@ DEVICE void leave(const typename Type<In>::Sum (&sums)[BLOCKS][ROWS / 2], u8* bu
 
 template <class In>
 DEVICE void consume(Ring ring, u8* shared, Deal deal, u32 steps, const TensorMap* c) {
-  const bool speaks = thread_index() % 32 == 0;
+  const bool speaks = thread_index() % 32 == 0, always = deal.p.k != 0;
+  const InTurns turns = {warpgroup_number() - 1};
+  turns.start();
   for (u32 index = block_index(); deal.seek(index); index += block_count()) {
     typename Type<In>::Sum sums[BLOCKS][ROWS / 2];
-    Fragments a;
+    Fragments a = {};
     for (u32 step = 0; step < steps; step++) {
-      u64* empty = multiply_stage<In>(sums, a, ring, shared, step);
+      u64* empty = multiply_stage<In>(sums, a, ring, shared, step, turns, always);
       // Operands in registers that are written while multiplications are under way make the compiler
       // have all of them wait for each other: the other warpgroup's fill the time.
+      turns.pass();
       await_multiplications<0>();
       if (speaks) release_stage<2>(empty);
     }
     UNROLL for (u32 block = 0; block < BLOCKS; block++) settle_sums(sums[block]);
     leave<In>(sums, shared + STAGES * BYTES, place_of(deal, index), c);
   }
+  turns.end();
   if (speaks) await_stores<0>();
 }
 

@@ -73,6 +73,10 @@ DEVICE void arrive_when_copied(u64* barrier) {
 template <u32 THREADS> DEVICE void barrier_of(u32 number) {
   asm volatile("bar.sync %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
 }
+// Comes to such a barrier without waiting there.
+template <u32 THREADS> DEVICE void come_to_barrier(u32 number) {
+  asm volatile("bar.arrive %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
+}
 
 // Gives a warpgroup's registers back, or takes more.
 template <u32 COUNT> DEVICE void keep_registers() {

@@ -141,10 +141,6 @@ template <u32 COUNT> DEVICE void settle_sums(i32 (&sums)[COUNT]) {
 
 #endif
 
-// Comes to a barrier of some of a block's threads without waiting there.
-template <u32 THREADS> DEVICE void come_to_barrier(u32 number) {
-  asm volatile("bar.arrive %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
-}
 // Whether it is so for any lane of the warp.
 DEVICE bool any_of_warp(bool is_so) { return __any_sync(~0u, is_so) != 0; }
 

@@ -71,6 +71,36 @@ template <u32 SHARERS> DEVICE void release_stage(u64* empty) {
   if (SHARERS == 2) arrive_in_cluster(empty, cluster_place() ^ 1);
 }
 
+// Turns of the two warpgroups that multiply, where each waits for its own products: the next one asks for its
+// products when half of this one's have been made. What a warpgroup does between its products then stands under
+// the other's. Without turns both wait for the same stage, ask for their products together and end together,
+// and the unit has nothing to multiply meanwhile. Both have as many turns.
+struct InTurns {
+  static constexpr bool HALVES = true;
+  // Numbers of the barriers of both.
+  static constexpr u32 FIRST = 4, BOTH = 128 * MULTIPLIERS;
+  u32 consumer;
+
+  DEVICE_MEMBER void start() const {
+    if (consumer == 1) come_to_barrier<BOTH>(FIRST);
+  }
+  DEVICE_MEMBER void await() const { barrier_of<BOTH>(FIRST + consumer); }
+  // Hands over when the first half of the products are made; the second half are on their way.
+  DEVICE_MEMBER void pass() const {
+    await_multiplications<1>();
+    come_to_barrier<BOTH>(FIRST + (consumer ^ 1));
+  }
+  // Takes the turn that the second one leaves over at the end.
+  DEVICE_MEMBER void end() const {
+    if (consumer == 0) barrier_of<BOTH>(FIRST);
+  }
+};
+// Warpgroups that always have products under way need none.
+struct NoTurns {
+  static constexpr bool HALVES = false;
+  DEVICE_MEMBER void await() const {}
+};
+
 // Runs a block: `produce` by the first warpgroup, `consume` by the two that multiply. Barriers stand
 // in dynamic shared memory, where the other block of a cluster finds them at the same place. `c` is
 // nothing where C is stored without a map.

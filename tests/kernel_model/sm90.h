@@ -139,6 +139,14 @@ DEVICE void arrive_when_copied(u64* barrier) {
 template <u32 THREADS> void barrier_of(u32 number) {
   model::wait(model::named[model::place() * 16 + number], THREADS);
 }
+template <u32 THREADS> void come_to_barrier(u32 number) {
+  model::Barrier& barrier = model::named[model::place() * 16 + number];
+  if (++barrier.waiting == THREADS) {
+    barrier.waiting = 0;
+    barrier.round++;
+  }
+  model::progress++;
+}
 // The same place of another block, of clusters whose blocks run at once.
 template <class T> T* in_block(T* at, u32 place) {
   if (place >= model::cluster || !model::lives(place)) model::fail("the other block does not run");

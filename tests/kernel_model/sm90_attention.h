@@ -57,14 +57,6 @@ void multiply_left(Sum (&sums)[64], const u32 (&a)[4], u64 b, u32 accumulate, T)
   model::multiply_registers<T>(sums, a, b, accumulate, true);
 }
 template <class Sum, u32 COUNT> void settle_sums(Sum (&)[COUNT]) {}
-template <u32 THREADS> void come_to_barrier(u32 number) {
-  model::Barrier& barrier = model::named[number];
-  if (++barrier.waiting == THREADS) {
-    barrier.waiting = 0;
-    barrier.round++;
-  }
-  model::progress++;
-}
 DEVICE bool any_of_warp(bool is_so) {
   const u64 mine[8] = {is_so};
   const u64* all = model::exchange(mine);

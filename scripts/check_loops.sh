@@ -102,6 +102,9 @@ found kernels/gemm/sm90_wgmma_few.cu \
     "gemm_bf16_wgmma_few: .*: [0-9]* instructions make HGMMA" nvidia gemm/sm90_wgmma_few.cu sm_90a
 found kernels/gemm/sm90_wgmma_few.cu 's/warp_number() != 0 || !elected()/thread_index() != 0/' \
     "gemm_bf16_wgmma_few: .*: ELECT" nvidia gemm/sm90_wgmma_few.cu sm_90a
+# Operands that the assembler makes after the wait for a turn.
+found kernels/gemm/sm90_wgmma_turned.cu 's/if (always) Type/Type/' \
+    "gemm_int8_wgmma: .*: PRMT" nvidia gemm/sm90_wgmma_turned.cu sm_90a
 # The same of the loop over stages of half tiles alone: each loop is to be without.
 found $include/sm100_unscaled.h 's/^\( *\)arrive_when_multiplied<BLOCKS>(&ring/\1if constexpr (WIDTH == COLUMNS \/ 2) device_fence();\n&/' \
     "gemm_bf16_tcgen05: .*: MEMBAR" nvidia gemm/sm100_tcgen05.cu sm_100a

@@ -391,6 +391,26 @@ fn waits_that_scaled_products_of_pairs_lack_are_found() {
 }
 
 #[test]
+fn waits_that_warpgroups_in_turns_lack_are_found() {
+    let (turned, promoted) = ("gemm/sm90_wgmma_turned.cu", "gemm/sm90_wgmma.cu");
+    let turns = "include/sm90_product.h";
+    for (name, wait, left) in [
+        (turned, "", ""),
+        // For the second half of a stage's products, before the stage is given back.
+        (turned, "await_multiplications<0>();", ""),
+        (promoted, "await_multiplications<0>();\n      settle(sums);", "settle(sums);"),
+        // Turns that nobody begins, waits for, hands over or takes at the end.
+        (turns, "if (consumer == 1) come_to_barrier<BOTH>(FIRST);", ""),
+        (turned, "turns.await();", ""),
+        (promoted, "turns.await();", ""),
+        (turned, "turns.pass();", "await_multiplications<1>();"),
+        (turns, "if (consumer == 0) barrier_of<BOTH>(FIRST);", ""),
+    ] {
+        check_without("turns.cpp", name, wait, left);
+    }
+}
+
+#[test]
 fn attention_of_amd_is_what_it_is_defined_as() {
     let folder = tempfile::tempdir().expect("a directory");
     let Some(model) = model(folder.path(), "amd_attention.cpp", 64) else { return };

@@ -18,7 +18,8 @@
 // once a tile, a tile ahead (attention_copies.h).
 //
 // Of an 8-bit cache each copying thread makes 16-bit floats of what it itself had copied, which is
-// exact; there while one tile is in use, the other is on its way.
+// exact; there while one tile is in use, the other is on its way. The first warpgroup then asks for the scores of
+// the next pair behind its last sums of this one, so that the unit need not wait between two pairs.
 #include "attention_copies.h"
 #include "attention_parts.h"
 #include "attention_wgmma.h"
@@ -298,7 +299,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       }
     }
 
-    DEVICE_MEMBER void score(f32 (&scores)[KEYS / 2], Shared& shared, u32 index) const {
+    DEVICE_MEMBER void ask_scores(f32 (&scores)[KEYS / 2], Shared& shared, u32 index) const {
       const u64 queries = describe_k_major(shared_address(dynamic_shared()));
       const u64 keys = describe_k_major(warp_uniform(shared_address(tile_at(index))));
       UNROLL for (u32 at = 0; at < PANELS; at++) {
@@ -313,9 +314,15 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
         }
       }
       close_multiplications();
+    }
+    DEVICE_MEMBER void take_scores(f32 (&scores)[KEYS / 2], Shared& shared, u32 index) const {
       await_multiplications<0>();
       settle_sums(scores);
       release(shared, index, NO_VALUE);
+    }
+    DEVICE_MEMBER void score(f32 (&scores)[KEYS / 2], Shared& shared, u32 index) const {
+      ask_scores(scores, shared, index);
+      take_scores(scores, shared, index);
     }
     DEVICE_MEMBER void weigh(u32 (&weights)[KEYS / 16][4], f32 (&scores)[KEYS / 2], u32 from,
                              f32 factor) {
@@ -378,29 +385,37 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       }
       close_multiplications();
     }
-    DEVICE_MEMBER void await_others(Shared& shared, u32 index) {
-      await_multiplications<0>();
+    // OPEN groups that were asked for later may be on their way.
+    template <u32 OPEN = 0> DEVICE_MEMBER void await_others(Shared& shared, u32 index) {
+      await_multiplications<OPEN>();
       settle_sums(sums);
       release(shared, index, group);
     }
 
-    // A pair of tiles, the second of which may not be there, by the first warpgroup.
-    DEVICE_MEMBER void attend_first(Shared& shared, u32 index, u32 from, u32 end, f32 factor) {
-      f32 scores[KEYS / 2];
+    // A pair of tiles, the second of which may not be there, by the first warpgroup, which has the scores of the
+    // first tile. Where another pair follows, its scores are asked for behind the last sums of this one.
+    template <bool FOLLOWED>
+    DEVICE_MEMBER void attend_first(f32 (&scores)[KEYS / 2], Shared& shared, u32 index, u32 from,
+                                    u32 end, f32 factor) {
       u32 weights[KEYS / 16][4];
-      score(scores, shared, index);
       weigh(weights, scores, from, factor);
       publish(weights);
       come_to_barrier<CONSUMERS>(READY);
       add_own(weights, shared, index);
-      if (from + KEYS >= end) return;
+      if (!FOLLOWED && from + KEYS >= end) return;
       barrier_of<CONSUMERS>(READY + 1);
       follow();
       await_values(shared, index + 1);
       ask_others(index + 1);
-      await_others(shared, index + 1);
+      if constexpr (FOLLOWED) {
+        ask_scores(scores, shared, index + 2);
+        await_others<1>(shared, index + 1);
+        take_scores(scores, shared, index + 2);
+      } else {
+        await_others(shared, index + 1);
+      }
     }
-    // The same by the second.
+    // A pair of tiles by the second warpgroup.
     DEVICE_MEMBER void attend_second(Shared& shared, u32 index, u32 from, u32 end, f32 factor) {
       f32 scores[KEYS / 2] = {};
       u32 weights[KEYS / 16][4];
@@ -418,6 +433,30 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
       add_own(weights, shared, index + 1);
     }
 
+    // All pairs of a part by this warpgroup; gives the number of the next tile. Registers hold the scores of a next
+    // pair beside the sums where tiles are of 32 keys, those of an 8-bit cache, alone.
+    DEVICE_MEMBER u32 attend_all(Shared& shared, u32 index, u32 from, u32 end, f32 factor) {
+      f32 scores[KEYS / 2];
+      if (NARROW && group == 0) {
+        if (from < end) score(scores, shared, index);
+        for (; from + TILES * KEYS < end; from += TILES * KEYS, index += TILES) {
+          attend_first<true>(scores, shared, index, from, end, factor);
+        }
+        if (from >= end) return index;
+        attend_first<false>(scores, shared, index, from, end, factor);
+        return index + (from + KEYS < end ? 2 : 1);
+      }
+      for (; from < end; from += TILES * KEYS) {
+        if (!NARROW && group == 0) {
+          score(scores, shared, index);
+          attend_first<false>(scores, shared, index, from, end, factor);
+        } else {
+          attend_second(shared, index, from, end, factor);
+        }
+        index += from + KEYS < end ? 2 : 1;
+      }
+      return index;
+    }
     DEVICE_MEMBER void leave(const AttentionParams& p, const AttentionPart& part,
                              const AttentionSequence& sequence, u32 rows) {
       const u32 t = thread_index() % 4;
@@ -468,12 +507,7 @@ template <class Q, class M, class C, u32 KEYS> struct Latent90 {
         Rows mine;
         mine.group = warpgroup_number();
         mine.start(p, part, sequence, rows);
-        const u32 end = part.key_end;
-        for (u32 from = part.key_first; from < end; from += TILES * KEYS) {
-          if (mine.group == 0) mine.attend_first(shared, index, from, end, factor);
-          else mine.attend_second(shared, index, from, end, factor);
-          index += from + KEYS < end ? 2 : 1;
-        }
+        index = mine.attend_all(shared, index, part.key_first, part.key_end, factor);
         mine.leave(p, part, sequence, rows);
         // Whether this is the last part that this block works on.
         const bool idle = worker + block_count() >= p.workers && i + 1 == p.part_firsts[worker + 1];

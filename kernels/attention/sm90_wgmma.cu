@@ -43,8 +43,8 @@ struct Prefill90 {
   using Out = typename Choice<NARROW, BrainFloat, Same>::Type;
   // Elements of a row of 128 bytes.
   static constexpr u32 ACROSS = 128 / sizeof(T);
-  // Warps that transpose values, and stages of values as they come.
-  static constexpr u32 TURNERS = NARROW ? 3 : 0, RAW_STAGES = 2;
+  // Warps that transpose values, how many loads each of them has under way, and stages of values as they come.
+  static constexpr u32 TURNERS = NARROW ? 3 : 0, AT_ONCE = DIM_V == 128 ? 4 : 1, RAW_STAGES = 2;
   static constexpr u32 GROUP = 128, ROWS = GROUPS * 64, WARPS = GROUPS * 4;
   // Heads of 256 leave warps that transpose no more registers than one that loads.
   static constexpr bool EVEN = NARROW && DIM_V == 128;
@@ -213,16 +213,22 @@ struct Prefill90 {
         const u32 from = shared_address(raw_at(raw)), to = shared_address(values_at(stage));
         await_phase(&shared.raw[raw], filled(count, RAW_STAGES));
         await_phase(&shared.values_free[stage], freed(count, STAGES));
-        for (u32 i = warp; i < COLUMNS * KEYS / 32; i += TURNERS) {
-          const u32 column = i % COLUMNS * 16, key = i / COLUMNS * 32 + lane;
-          u32 got[4];
-          load_matrices_transposed(got, from + column / 128 * PANEL + key * 128 +
-                                            (column % 128 / 16 ^ key % 8) * 16);
-          const u32 turned[4] = {
-              choose_bytes(got[0], got[1], 0x6420), choose_bytes(got[2], got[3], 0x6420),
-              choose_bytes(got[0], got[1], 0x7531), choose_bytes(got[2], got[3], 0x7531)};
-          const u32 row = column + lane / 16 * 8 + lane % 8;
-          store_matrices(to + row * 128 + ((i / COLUMNS * 2 + lane / 8 % 2) ^ row % 8) * 16, turned);
+#pragma unroll 1
+        for (u32 first = warp * AT_ONCE; first < COLUMNS * KEYS / 32; first += TURNERS * AT_ONCE) {
+          u32 got[AT_ONCE][4];
+          UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
+            const u32 i = first + j, column = i % COLUMNS * 16, key = i / COLUMNS * 32 + lane;
+            load_matrices_transposed(got[j], from + column / 128 * PANEL + key * 128 +
+                                                 (column % 128 / 16 ^ key % 8) * 16);
+          }
+          UNROLL for (u32 j = 0; j < AT_ONCE; j++) {
+            const u32(&of)[4] = got[j];
+            const u32 turned[4] = {
+                choose_bytes(of[0], of[1], 0x6420), choose_bytes(of[2], of[3], 0x6420),
+                choose_bytes(of[0], of[1], 0x7531), choose_bytes(of[2], of[3], 0x7531)};
+            const u32 i = first + j, row = i % COLUMNS * 16 + lane / 16 * 8 + lane % 8;
+            store_matrices(to + row * 128 + ((i / COLUMNS * 2 + lane / 8 % 2) ^ row % 8) * 16, turned);
+          }
         }
         show_to_copies();
         release(&shared.values[stage]);

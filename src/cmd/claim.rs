@@ -178,7 +178,8 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         let layout = claim.layout.as_ref().map(|text| text.parse::<Layout>()).transpose();
         let layout = layout.map_err(usage)?;
-        let verdict = judge(&claim, &Named { part, model, layout }).map_err(usage)?;
+        let verdict = judge(&claim, &Named { part, model, layout, links: &catalogue.links })
+            .map_err(usage)?;
         judged.push((claim, verdict));
     }
     let document = verdicts(&judged);

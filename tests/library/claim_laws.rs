@@ -81,13 +81,13 @@ fn a_number_that_no_vendor_confirms_refutes_nothing() {
     assert!(asked > 10, "{asked}");
 }
 
-/// Sparsity is named on parts whose files have it, and on no other.
+/// Sparsity is named on parts whose files or architectures have it, and on no other.
 #[test]
 fn a_reason_is_the_parts_own() {
     let catalogue = catalogue();
     for part in &catalogue.parts {
         let is_sparse = |figure: &&Figure| figure.is_sparse;
-        let has = part.figures.iter().any(|figure| is_sparse(&figure));
+        let has = part.has_sparsity;
         for figure in part.figures.iter().filter(|figure| !is_sparse(figure)) {
             for factor in [0.5, 0.9, 1.2, 2.0, 2.6, 5.0] {
                 let other = Figure { rate: figure.rate * factor, ..figure.clone() };
@@ -124,6 +124,59 @@ fn a_condition_that_is_not_stated_makes_nothing_impossible() {
         }
     }
     assert!(impossible > 200 && stated > 1000, "{impossible} {stated}");
+}
+
+/// How much is said against a claim: nothing where it cannot be told.
+fn hardness(answer: Answer) -> u32 {
+    match answer {
+        Answer::Possible | Answer::CannotTell => 0,
+        Answer::Suspicious => 1,
+        Answer::Impossible => 2,
+    }
+}
+
+/// What is not stated is never judged harder than what is stated in its favour: each condition of
+/// arithmetic, of memory and of links, whichever of them helps most.
+#[test]
+fn what_is_not_stated_is_judged_no_harder_than_what_is_stated_in_its_favour() {
+    let catalogue = catalogue();
+    let of_arithmetic = ["with sparsity", "with fp16 accumulate", "dense", "measured"];
+    let of_memory = ["of cache", "of memory", "measured", "on 1 GPU"];
+    let of_links = ["bidirectional", "one way", "measured", "per GPU"];
+    let mut asked = 0;
+    for part in &catalogue.parts {
+        let figures = part.figures.iter().map(|figure| (figure.clone(), figure.of));
+        let mut bare = Vec::new();
+        for (figure, of) in figures {
+            for factor in [0.7, 1.02, 1.3, 1.7, 2.0, 2.1, 3.3] {
+                let other = Figure { rate: figure.rate * factor, ..figure.clone() };
+                let conditions = match of {
+                    Of::Arithmetic(_) => of_arithmetic,
+                    Of::Memory | Of::Cache => of_memory,
+                };
+                bare.push((said(&other, Some(4)), conditions));
+            }
+        }
+        for wire in &part.wires {
+            for factor in [0.7, 1.02, 1.3, 1.7, 2.02, 2.3] {
+                let name = wire.name.split([',', '/', '(']).next().unwrap_or_default();
+                let name = if wire.name.starts_with("network") { "network" } else { name };
+                bare.push((format!("{:.1} GB/s {name}", wire.each_way * factor / 1e9), of_links));
+            }
+        }
+        for (text, conditions) in bare {
+            let (without, verdict) = of_part(&catalogue, part, text.clone());
+            let has_cache = part.figures.iter().any(|figure| figure.of == Of::Cache);
+            let is_of_use = |one: &&str| has_cache || *one != "of cache";
+            for condition in conditions.into_iter().filter(is_of_use) {
+                let (with, favoured) = of_part(&catalogue, part, format!("{text} {condition}"));
+                let is_harder = hardness(verdict.answer) > hardness(favoured.answer);
+                assert!(!is_harder, "{without}\n{with}");
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 10_000, "{asked}");
 }
 
 /// The same of tokens: precision, keys and values, speculative decoding, which tokens.

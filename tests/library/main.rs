@@ -15,6 +15,7 @@ mod zoo;
 mod ab;
 mod accept_rates;
 mod claim_laws;
+mod claim_links;
 mod claim_sentences;
 mod claims;
 mod colours;

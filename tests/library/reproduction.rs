@@ -59,7 +59,8 @@ pub fn twice(conditions: &str) -> (Claim, String) {
 fn judged(claim: &Claim, case: &str, rounds: &[Record]) -> Reproduction {
     let catalogue = Catalogue::load(None).expect("the data");
     let part = catalogue.parts.iter().find(|part| Some(&part.id) == claim.on.as_ref());
-    let possible = judge(claim, &Named { part, model: None, layout: None }).expect("judged");
+    let named = Named { part, model: None, layout: None, links: &catalogue.links };
+    let possible = judge(claim, &named).expect("judged");
     let run = claim.run.as_ref().expect("it runs");
     reproduce(claim, run, Here { part, possible: &possible, case, rounds }).expect("rounds")
 }

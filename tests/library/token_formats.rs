@@ -77,7 +77,8 @@ fn claims() {
             let model = claim.model.as_ref().map(|name| catalogue.model(name).expect("a model"));
             let part = catalogue.parts.iter().find(|part| Some(&part.id) == claim.on.as_ref());
             let layout = claim.layout.as_ref().map(|text| text.parse().expect("a layout"));
-            let verdict = judge(&claim, &Named { part, model, layout }).expect("judged");
+            let verdict = judge(&claim, &Named { part, model, layout, links: &catalogue.links })
+                .expect("judged");
             (claim, verdict)
         })
         .collect();
@@ -179,7 +180,8 @@ fn reproductions() {
     });
     let catalogue = Catalogue::load(None).expect("the embedded catalogue");
     let part = catalogue.parts.iter().find(|part| Some(&part.id) == claim.on.as_ref());
-    let possible = judge(&claim, &Named { part, model: None, layout: None }).expect("judged");
+    let named = Named { part, model: None, layout: None, links: &catalogue.links };
+    let possible = judge(&claim, &named).expect("judged");
     let here = Here { part, possible: &possible, case: &case, rounds: &rounds };
     let run = claim.run.as_ref().expect("it runs");
     let found = reproduce(&claim, run, here).expect("rounds");

@@ -86,7 +86,8 @@ fn of(catalogue: &Catalogue, claim: &Claim) -> Tightness {
     let part = part.unwrap_or_else(|| panic!("{id}: no part"));
     let mut model = catalogue.model(claim.model.as_ref().expect("a model")).expect("a model");
     let layout = claim.layout.as_ref().map(|text| text.parse::<Layout>().expect("a layout"));
-    let named = Named { part: Some(part), model: Some(model.clone()), layout };
+    let named =
+        Named { part: Some(part), model: Some(model.clone()), layout, links: &catalogue.links };
     let verdict = judge(claim, &named).unwrap_or_else(|why| panic!("{id}: {why}"));
     if let Some(text) = &claim.precision {
         model.precision = model.precision.with_linear(text.parse().expect("a format"));

@@ -239,7 +239,8 @@ fn again(
     let part = claim.on.as_ref().map(|on| part_called(catalogue, "--on", on)).transpose()?;
     let part = part.map(|(part, _)| part);
     claim.on = part.map(|part| part.id.clone()).or(claim.on);
-    let named = Named { part, model: None, layout: None };
+    let links = &catalogue.links;
+    let named = Named { part, model: None, layout: None, links };
     let possible = judge(&claim, &named).map_err(anyhow::Error::msg)?;
     let run = claim.run.clone().context("its claim has no [claim.run]")?;
     let here = Here { part, possible: &possible, case, rounds: records };

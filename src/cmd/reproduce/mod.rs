@@ -245,7 +245,9 @@ impl<'c> Ready<'c> {
         let part = part.map(|(part, _)| part);
         // By its whole name, as records name it.
         claim.on = part.map(|part| part.id.clone()).or(claim.on);
-        let possible = judge(&claim, &Named { part, model: None, layout: None }).map_err(usage)?;
+        let possible =
+            judge(&claim, &Named { part, model: None, layout: None, links: &catalogue.links })
+                .map_err(usage)?;
         let suite = run.suite_text(&file_name(&claim.id)).map_err(usage)?;
         let ranks = match statement {
             Statement::Bus(_, devices) => devices.or(claim.gpus),

@@ -165,7 +165,9 @@ fn others(file: &GpuFile) -> Vec<Figure> {
         };
         let is_package = file.devices_per_package.is_some();
         let field = format!("also_stated.{}", also.key);
-        Some(Figure { field, how: also.what.clone(), is_main: false, is_package, ..figure })
+        let how = also.what.clone();
+        let is_sparse = also.sparse;
+        Some(Figure { field, how, is_main: false, is_package, is_sparse, ..figure })
     });
     stated.collect()
 }
@@ -214,4 +216,61 @@ pub(super) fn of_host(file: &HostFile) -> Vec<Figure> {
         figure.is_confirmed = !names(&file.unverified, &figure.field);
     }
     found
+}
+
+/// What a file states of a part's memory beside bandwidth.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryStated {
+    /// Its kind as the file has it: "HBM3e", "DDR5-5600 or LPDDR5X-8000"; may be empty.
+    pub kind: String,
+    /// Bytes of one package as the vendor prints them; none of a host, whose modules differ.
+    pub capacity: Option<f64>,
+    /// Bits of the bus of one package, or of one socket.
+    pub bus_bits: Option<u32>,
+    /// Channels of a socket.
+    pub channels: Option<u32>,
+    /// Transfers of one pin each second: as stated, and with the fastest memory that is met with.
+    pub pin: Option<f64>,
+    /// The most of it.
+    pub pin_most: Option<f64>,
+}
+
+impl MemoryStated {
+    /// Of a file of `data/parts`.
+    pub(super) fn of_gpu(file: &GpuFile) -> MemoryStated {
+        MemoryStated {
+            kind: file.memory_type.clone(),
+            capacity: Some(file.capacity_gb * 1e9),
+            bus_bits: file.memory_bus_bits,
+            channels: None,
+            pin: file.memory_data_rate_gbit_per_s_per_pin.map(|giga| giga * 1e9),
+            pin_most: file.memory_data_rate_max_gbit_per_s_per_pin.map(|giga| giga * 1e9),
+        }
+    }
+
+    /// Of a file of `data/hosts`.
+    pub(super) fn of_host(file: &HostFile) -> MemoryStated {
+        MemoryStated {
+            kind: file.memory_type.clone(),
+            capacity: None,
+            bus_bits: file.memory_channels.map(|it| it * file.memory_bus_bits_per_channel),
+            channels: file.memory_channels,
+            pin: file.memory_mts.map(|mega| mega * 1e6),
+            pin_most: file.memory_mts_max.map(|mega| mega * 1e6),
+        }
+    }
+}
+
+/// Cards for desktops and workstations, and processors with graphics: their makers state a typical
+/// boost clock, and drivers raise it further where temperature and power allow.
+pub(super) fn boosts_beyond(file: &GpuFile) -> bool {
+    ["desktop", "workstation", "iGPU"].iter().any(|kind| file.form_factor.contains(kind))
+}
+
+/// Structured sparsity came with compute capability 8.0, and with gfx94x, gfx95x and gfx12xx.
+pub(super) fn has_sparsity(file: &GpuFile) -> bool {
+    let capability = file.compute_capability.as_ref().and_then(|one| one.parse::<f64>().ok());
+    let target = file.gfx_target.as_deref().unwrap_or_default();
+    let is_amd = ["gfx94", "gfx95", "gfx12"].iter().any(|one| target.starts_with(one));
+    !file.sparse_multiplier.is_empty() || is_amd || capability.is_some_and(|one| one >= 8.0)
 }

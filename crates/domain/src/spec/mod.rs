@@ -9,12 +9,14 @@ pub mod part;
 pub mod rates;
 pub mod speed_of_light;
 mod stated;
+mod wires;
 
-pub use figures::{Figure, Of};
+pub use figures::{Figure, MemoryStated, Of};
 pub use identity::{Match, identify};
 pub use part::Part;
 pub use speed_of_light::{exps_time, floor, headline, is_partly_cached, lights, memory_peaks};
 pub use stated::key_of;
+pub use wires::{Reach, Wire};
 
 use crate::{
     dtype::Dtype,

@@ -2,7 +2,7 @@
 //!
 //! The files keep everything that is known; a [`Part`] is what the program computes with.
 
-use super::{Figure, figures, pcie_bandwidth};
+use super::{Figure, MemoryStated, Wire, figures, pcie_bandwidth, wires};
 use crate::{
     case::Algorithm,
     dtype::Dtype,
@@ -78,6 +78,16 @@ pub struct Part {
     pub power: Option<Watts>,
     /// Every number that the file states of memory and arithmetic.
     pub figures: Vec<Figure>,
+    /// Its links to peers, host and network.
+    pub wires: Vec<Wire>,
+    /// What the file states of its memory beside bandwidth.
+    pub memory_stated: MemoryStated,
+    /// Whether the stated boost clock is what such a card typically reaches, and no maximum: cards
+    /// for desktops and workstations run above it where temperature and power allow.
+    pub boosts_beyond: bool,
+    /// Whether its matrix units skip zeros of structured sparsity: the file states a rate with it,
+    /// or the architecture has it (NVIDIA since Ampere; AMD CDNA 3 and 4, RDNA 4).
+    pub has_sparsity: bool,
     /// Fields that no vendor's text confirms.
     pub unverified: Vec<String>,
     /// Fields of a draft that `fizeau discover` measured: rates that were reached, and no limits.
@@ -193,6 +203,8 @@ pub struct AlsoStated {
     pub key: String,
     pub value: f64,
     pub what: String,
+    #[serde(default)]
+    pub sparse: bool,
     pub source: String,
 }
 
@@ -305,6 +317,7 @@ pub struct LinkFile {
     pub links: Option<u32>,
     pub gb_per_s_per_link_per_dir: Option<f64>,
     pub gbit_per_s: Option<f64>,
+    pub shared_by: Option<u32>,
     pub unverified: Vec<String>,
     pub note: Option<String>,
     pub source: Vec<Source>,
@@ -437,6 +450,10 @@ impl Part {
             unverified: file.unverified.clone(),
             measured: file.measured.clone(),
             figures: figures::of_gpu(file),
+            wires: wires::of_gpu(file, links),
+            memory_stated: MemoryStated::of_gpu(file),
+            boosts_beyond: figures::boosts_beyond(file),
+            has_sparsity: figures::has_sparsity(file),
             units: file.units.map(|units| units / file.devices_per_package.unwrap_or(1)),
             peaks: by_dtype(&file.peak)
                 .into_iter()
@@ -495,6 +512,7 @@ impl Part {
             unverified: file.unverified.clone(),
             measured: file.measured.clone(),
             figures: figures::of_host(file),
+            memory_stated: MemoryStated::of_host(file),
             flops_per_clock: file.flop_per_clk_per_core.clone(),
             memory_bus_bits: file
                 .memory_channels

@@ -1,9 +1,7 @@
 //! Claims about memory, arithmetic and links, against the catalogue.
 
-use super::{Answer, Reading, Statement, Verdict};
-use crate::project::Hardware;
+use super::{Answer, Reading, Statement, Verdict, consistent, links};
 use fizeau_domain::{
-    case::Algorithm,
     dtype::Dtype,
     spec::{Figure, Of, Part},
     units::{BytesPerSecond, FlopsPerSecond},
@@ -11,7 +9,7 @@ use fizeau_domain::{
 
 /// Above this share of a peak a measurement is suspicious: the best public reads of HBM reach 0.98
 /// of the rate of its pins (gpu-benches on GH200).
-const PEAK_MOST: f64 = 0.985;
+pub const PEAK_MOST: f64 = 0.985;
 
 /// Within this of a stated peak a figure is that peak.
 const SAME: f64 = 0.004;
@@ -36,12 +34,12 @@ pub fn is_stated_peak(part: &Part, statement: &Statement) -> bool {
 }
 
 /// What is missing where the catalogue lacks a number.
-const NO_PEAK: &str = "the vendor's number of it, in the catalogue (docs/adding.md)";
+pub const NO_PEAK: &str = "the vendor's number of it, in the catalogue (docs/adding.md)";
 
 /// What is missing where a rate of arithmetic has no element type.
 const NO_TYPE: &str = "element type: fp8, bf16, ...";
 
-fn verdict(answer: Answer, why: String, share: f64, arithmetic: Vec<String>) -> Verdict {
+pub fn verdict(answer: Answer, why: String, share: f64, arithmetic: Vec<String>) -> Verdict {
     Verdict { answer, why, of_light: Some(share), of_serial: None, arithmetic, missing: Vec::new() }
 }
 
@@ -71,22 +69,25 @@ fn beside(what: &str, rate: f64, stated: f64, most: f64, lines: Vec<String>) -> 
 
 /// A figure as the text states it, of one device.
 #[derive(Clone, Copy)]
-struct Stated {
-    rate: f64,
-    half_place: f64,
-    devices: f64,
+pub struct Stated {
+    /// In the statement's unit.
+    pub rate: f64,
+    /// Half of the last digit's place.
+    pub half_place: f64,
+    /// Among how many devices the text's number was divided.
+    pub devices: f64,
 }
 
 impl Stated {
     /// Of the whole unless the text says "each": what all devices do together is easier for each.
-    fn of(reading: &Reading, rate: f64, devices: Option<u32>) -> Stated {
+    pub fn of(reading: &Reading, rate: f64, devices: Option<u32>) -> Stated {
         let devices = f64::from(devices.unwrap_or(1));
         let among = if reading.is_each == Some(true) { 1.0 } else { devices };
         Stated { rate: rate / among, half_place: reading.half_place / among, devices: among }
     }
 
     /// Whether a number of the catalogue is this one, or is rounded to it.
-    fn is(&self, reading: &Reading, known: f64) -> bool {
+    pub fn is(&self, reading: &Reading, known: f64) -> bool {
         let rough = if reading.is_rough { ROUGH } else { 0.0 };
         let rounded = self.half_place.min(ROUNDED_MOST * known);
         let within = rounded.max(SAME.max(rough) * known);
@@ -94,7 +95,7 @@ impl Stated {
     }
 
     /// The least that the text may mean.
-    fn least(&self, reading: &Reading) -> f64 {
+    pub fn least(&self, reading: &Reading) -> f64 {
         if reading.is_rough { self.rate * (1.0 - ROUGH) } else { self.rate }
     }
 }
@@ -114,6 +115,8 @@ struct Candidates<'p> {
     boost: f64,
     /// Whether it is memory, and no cache and no arithmetic.
     is_memory: bool,
+    /// The stated clock in MHz, where it is typical and no maximum.
+    beyond: Option<f64>,
     lines: Vec<String>,
 }
 
@@ -150,6 +153,14 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
             let why = format!(
                 "it is {percent:.1} % of the most that {what} can do, more than measurements reach"
             );
+            if let Some(other) = milder(&of, least) {
+                let of_other = rate / other.rate * 100.0;
+                let why =
+                    format!("as {} {why}; as {} it is {of_other:.1} %", of.main.how, other.how);
+                let mut found = verdict(Answer::CannotTell, why, share, of.lines);
+                found.missing.push(format!("whether it is {}", other.how));
+                return found;
+            }
             (Answer::Suspicious, why)
         } else {
             (Answer::Possible, format!("it is {percent:.1} % of the peak of {what}"))
@@ -172,9 +183,23 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
         return found;
     }
     let most = of.all.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(&of.main);
+    if part.is_host()
+        && let Some((why, missing)) = not_alone(part, reading, stated, &of, &above)
+    {
+        let mut found = verdict(Answer::CannotTell, why, share, of.lines);
+        found.missing.push(missing);
+        return found;
+    }
     if !most.is_confirmed && !of.main.is_confirmed {
         let why = format!("{above}, and no text of the vendor confirms {}", most.field);
         return verdict(Answer::Suspicious, why, share, of.lines);
+    }
+    if let Some((answer, why)) = of.beyond.and_then(|clock| beyond(part, &of, least, clock)) {
+        let mut found = verdict(answer, why, share, of.lines);
+        if answer == Answer::CannotTell {
+            found.missing.push("the condition under which it is that fast".into());
+        }
+        return found;
     }
     match not_alone(part, reading, stated, &of, &above) {
         Some((why, missing)) => {
@@ -183,6 +208,36 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
             found
         }
         None => verdict(Answer::Impossible, above, share, of.lines),
+    }
+}
+
+/// How far above a stated boost clock cards run by themselves, and how far by any means: an RTX 4090
+/// of 2,520 MHz ran at 4,095 MHz under liquid nitrogen (HotHardware, July 2023: "GeForce RTX 4090
+/// Tops 4090MHz"), 1.625 times as much.
+const BOOSTS: [f64; 2] = [1.15, 1.65];
+
+/// What a figure above the rate at the stated boost clock needs, where that clock is no maximum.
+fn beyond(part: &Part, of: &Candidates<'_>, least: f64, clock: f64) -> Option<(Answer, String)> {
+    let [usual, most] = BOOSTS;
+    let fastest = of.all.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap_or(&of.main);
+    let is_of_main = least / of.main.rate <= most;
+    let factor = least / if is_of_main { of.main.rate } else { fastest.rate };
+    let needed = clock * factor;
+    let how = format!(
+        "it needs a clock of {needed:.0} MHz, {:.1} % above the {clock:.0} MHz that are stated for \
+         {}; that clock is typical and no maximum",
+        (factor - 1.0) * 100.0,
+        part.name
+    );
+    match factor {
+        _ if factor <= usual && !is_of_main => {
+            Some((Answer::CannotTell, format!("as {} {how}", fastest.how)))
+        }
+        _ if factor <= usual => Some((Answer::Possible, how)),
+        _ if factor <= most => {
+            Some((Answer::Suspicious, format!("{how}, but such cards do not run so fast alone")))
+        }
+        _ => None,
     }
 }
 
@@ -224,6 +279,14 @@ fn not_alone(
     })
 }
 
+/// A number that a figure may be of, and that is far enough above it to be reached.
+fn milder<'p>(of: &Candidates<'p>, least: f64) -> Option<&'p Figure> {
+    let is_far = |figure: &&&Figure| {
+        figure.rate > of.base * 1.01 && least <= figure.rate * PEAK_MOST && figure.is_main
+    };
+    of.all.iter().find(is_far).copied()
+}
+
 /// Sockets of a machine whose figures are often stated without their number.
 const SOCKETS: f64 = 2.0;
 
@@ -248,6 +311,10 @@ pub fn memory(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) -
         return Verdict::cannot_tell(why, NO_PEAK);
     };
     let stated = Stated::of(reading, rate, devices);
+    if let Some(verdict) = (!is_cache).then(|| consistent::memory(part, reading, stated)).flatten()
+    {
+        return verdict;
+    }
     let mut lines = vec![format!(
         "{} / {} (stated for {}) = {:.1} %",
         BytesPerSecond(stated.rate),
@@ -263,16 +330,15 @@ pub fn memory(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) -
     }
     let mut all = of_memory;
     if reading.is_of_cache.is_none() {
-        // A text that does not say "memory" may state the cache, but by its very number alone.
-        let caches = candidates(part, |figure| figure.of == Of::Cache);
-        all.extend(caches.into_iter().filter(|figure| stated.is(reading, figure.rate)));
+        // A text that does not say "memory" may state the cache.
+        all.extend(candidates(part, |figure| figure.of == Of::Cache));
     }
     let what = if is_cache { "this cache" } else { "this memory" };
     judge(
         part,
         reading,
         stated,
-        Candidates { what, all, base, main, boost: 1.0, is_memory: !is_cache, lines },
+        Candidates { what, all, base, main, boost: 1.0, is_memory: !is_cache, beyond: None, lines },
     )
 }
 
@@ -289,22 +355,73 @@ pub fn arithmetic(
         verdict.arithmetic = known.collect();
         return verdict;
     };
-    // Units accumulate in 32 bits unless a figure says otherwise.
-    let accumulates = |figure: &Figure| match reading.accumulate {
-        None => true,
-        Some(stated) => figure.accumulate.unwrap_or(Dtype::F32) == stated,
-    };
-    let all = candidates(part, |figure| {
-        figure.of == Of::Arithmetic(dtype)
-            && reading.is_sparse.is_none_or(|stated| stated == figure.is_sparse)
-            && reading.is_matrix.is_none_or(|stated| figure.is_matrix.is_none_or(|is| is == stated))
-            && accumulates(figure)
-    });
-    let Some(first) = all.first().copied() else {
-        let sparse = if reading.is_sparse == Some(true) { " with sparsity" } else { "" };
-        let why = format!("no text states what {} does in {dtype}{sparse}", part.name);
+    let Some(all) = figures_of(part, reading, dtype, reading.is_sparse) else {
+        let why = format!("no text states what {} does in {dtype}", part.name);
         return Verdict::cannot_tell(why, NO_PEAK);
     };
+    let stated = Stated::of(reading, rate, devices);
+    let is_of_sparse = |figure: &&Figure| figure.is_sparse;
+    let lacks_sparse = !all.iter().any(is_of_sparse) && reading.is_sparse != Some(false);
+    let most = main_of(&all).map_or(0.0, |main| main.rate);
+    let dense = by_figures(part, reading, stated, (dtype, all));
+    let least = stated.least(reading);
+    let doubled = 2.0 * most * boost(part, dtype, &mut Vec::new());
+    let is_of_matrices = !matches!(dtype, Dtype::F64 | Dtype::F32);
+    let is_open = lacks_sparse && is_of_matrices && part.has_sparsity && least <= doubled;
+    match dense.answer {
+        Answer::Suspicious | Answer::Impossible if is_open => {
+            with_unknown_sparsity(part, dtype, dense)
+        }
+        _ => dense,
+    }
+}
+
+/// A rate of which no text says what it is with sparsity: zeros that are skipped at most double it.
+fn with_unknown_sparsity(part: &Part, dtype: Dtype, dense: Verdict) -> Verdict {
+    let why = format!(
+        "dense: {}; no text states what {} does in {dtype} with structured sparsity, which at \
+         most doubles a rate",
+        dense.why, part.name
+    );
+    let missing = vec![format!("whether it is with structured sparsity; {NO_PEAK}")];
+    Verdict { answer: Answer::CannotTell, why, missing, ..dense }
+}
+
+/// The figures of an element type that a text's conditions leave; those of dense operands where
+/// none is stated with sparsity, and those of any accumulator where none is stated of its own.
+fn figures_of<'p>(
+    part: &'p Part,
+    reading: &Reading,
+    dtype: Dtype,
+    is_sparse: Option<bool>,
+) -> Option<Vec<&'p Figure>> {
+    let of = |is_sparse: Option<bool>, accumulate: Option<Dtype>| {
+        // Units accumulate in 32 bits unless a figure says otherwise.
+        let accumulates = |figure: &Figure| {
+            accumulate.is_none_or(|stated| figure.accumulate.unwrap_or(Dtype::F32) == stated)
+        };
+        candidates(part, |figure| {
+            figure.of == Of::Arithmetic(dtype)
+                && is_sparse.is_none_or(|stated| stated == figure.is_sparse)
+                && reading
+                    .is_matrix
+                    .is_none_or(|stated| figure.is_matrix.is_none_or(|is| is == stated))
+                && accumulates(figure)
+        })
+    };
+    let ways = [
+        (is_sparse, reading.accumulate),
+        (is_sparse, None),
+        (is_sparse.map(|_| false), reading.accumulate),
+        (is_sparse.map(|_| false), None),
+    ];
+    let found = ways.into_iter().map(|(is_sparse, accumulate)| of(is_sparse, accumulate));
+    found.into_iter().find(|all| !all.is_empty())
+}
+
+/// The figure that is meant where nothing else is said: the fastest of the first kind.
+fn main_of<'p>(all: &[&'p Figure]) -> Option<&'p Figure> {
+    let first = *all.first()?;
     let alike = |figure: &&&Figure| {
         figure.is_package == first.is_package
             && figure.is_sparse == first.is_sparse
@@ -312,8 +429,19 @@ pub fn arithmetic(
             && figure.is_main == first.is_main
     };
     let main = all.iter().filter(alike).max_by(|a, b| a.rate.total_cmp(&b.rate));
-    let main = main.copied().unwrap_or(first);
-    let stated = Stated::of(reading, rate, devices);
+    Some(main.copied().unwrap_or(first))
+}
+
+/// Arithmetic beside the figures that it may be.
+fn by_figures(
+    part: &Part,
+    reading: &Reading,
+    stated: Stated,
+    (dtype, all): (Dtype, Vec<&Figure>),
+) -> Verdict {
+    let Some(main) = main_of(&all) else {
+        return Verdict::cannot_tell(format!("no text states {dtype} of {}", part.name), NO_PEAK);
+    };
     let mut lines = vec![format!(
         "{} / {} ({} of {}) = {:.1} %",
         FlopsPerSecond(stated.rate),
@@ -322,15 +450,47 @@ pub fn arithmetic(
         part.name,
         stated.rate / main.rate * 100.0
     )];
-    let boost = boost(part, dtype, &mut lines);
+    let mut boost = boost(part, dtype, &mut lines);
+    let mut beyond = part.clock_most.filter(|_| part.boosts_beyond).map(|clock| clock.0);
+    let is_plain = !main.is_sparse && main.accumulate.is_none() && main.is_main;
+    if let Some(clock) = reading.beside.clock.filter(|_| is_plain)
+        && let Some(at) = at_clock(part, dtype, clock)
+    {
+        let highest = part.clock_most.map_or(f64::MAX, |most| most.0 * 1e6);
+        let beyond_all = if part.boosts_beyond { BOOSTS[1] } else { 1.001 };
+        if clock > highest * beyond_all {
+            let why = format!(
+                "it says a clock of {:.0} MHz, and that of {} is {:.0} MHz",
+                clock / 1e6,
+                part.name,
+                highest / 1e6
+            );
+            let found = verdict(Answer::Possible, "not judged".into(), stated.rate / at, lines);
+            return links::against(found, why);
+        }
+        lines.push(format!("at {:.0} MHz, as it says: {}", clock / 1e6, FlopsPerSecond(at)));
+        if stated.is(reading, at) && !reading.is_measured {
+            let why = format!(
+                "true, as what all units do at {:.0} MHz; as a measured rate it would be suspicious",
+                clock / 1e6
+            );
+            return verdict(Answer::Possible, why, stated.rate / at, lines);
+        }
+        (boost, beyond) = (at / main.rate, None);
+    }
     let base = main.rate * boost;
     let what = "these units";
     judge(
         part,
         reading,
         stated,
-        Candidates { what, all, base, main, boost, is_memory: false, lines },
+        Candidates { what, all, base, main, boost, is_memory: false, beyond, lines },
     )
+}
+
+/// Operations of a part each second at a clock in hertz.
+fn at_clock(part: &Part, dtype: Dtype, clock: f64) -> Option<f64> {
+    Some(f64::from(part.units?) * part.flops_per_clock.get(&dtype)? * clock)
 }
 
 /// How much faster than its stated peak a part is at its highest clock.
@@ -370,94 +530,4 @@ pub fn per_clock(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
         rate / stated * 100.0
     )];
     beside("a unit", rate, stated, stated, lines)
-}
-
-/// Bus bandwidth of an all_reduce.
-pub fn bus(part: &Part, rate: f64, devices: Option<u32>) -> Verdict {
-    let hardware = match Hardware::of_part(part) {
-        Ok(hardware) => hardware,
-        Err(why) => return Verdict::cannot_tell(why, NO_PEAK),
-    };
-    let Some(link) = hardware.link else {
-        let why = format!("no text states the links of {}", part.name);
-        return Verdict::cannot_tell(why, NO_PEAK);
-    };
-    let inside = link.inside.0;
-    let Some(n) = devices.filter(|n| *n >= 2) else {
-        let (why, missing) = match devices {
-            Some(_) => ("one device exchanges nothing", "devices: 2 at least"),
-            None => ("the number of devices is not stated", "devices: busbw 480 on 8 GPUs"),
-        };
-        let mut verdict = Verdict::cannot_tell(why, missing);
-        verdict.arithmetic.push(format!("links: {}", link.basis));
-        return verdict;
-    };
-    let count = f64::from(n);
-    if link.domain.is_some_and(|domain| n > domain) {
-        return between_nodes(&hardware.name, rate, n, &link);
-    }
-    let mut lines = vec![format!(
-        "a ring sends 2 (n - 1) / n of a message over each device's links, which is what bus \
-         bandwidth counts: {} / {} ({}) = {:.1} %",
-        BytesPerSecond(rate),
-        link.inside,
-        link.basis,
-        rate / inside * 100.0
-    )];
-    let mut most = inside;
-    let reduces = part.algorithms.contains(&Algorithm::Switch);
-    if reduces {
-        most = inside * 2.0 * (count - 1.0) / (count + 1.0);
-        let wire = rate * (count + 1.0) / (2.0 * (count - 1.0));
-        lines.push(format!(
-            "a switch that sums sends (n + 1) / n: {} on the wire, {:.1} % of the links; the most \
-             is {}",
-            BytesPerSecond(wire),
-            wire / inside * 100.0,
-            BytesPerSecond(most.max(inside))
-        ));
-    }
-    let most = most.max(inside);
-    let share = rate / most;
-    let percent = share * 100.0;
-    let (answer, why) = if share > 1.0 {
-        (Answer::Impossible, format!("it is {percent:.1} % of what these links carry"))
-    } else if share > PEAK_MOST {
-        (Answer::Suspicious, format!("it is {percent:.1} % of what these links carry"))
-    } else if rate > inside {
-        let why = "it is above what a ring can do and needs a switch that sums".into();
-        (Answer::Possible, why)
-    } else {
-        (Answer::Possible, format!("it is {percent:.1} % of what these links carry"))
-    };
-    verdict(answer, why, share, lines)
-}
-
-/// Over a network each device's interface carries (k - 1) / (n - 1) of the bus bandwidth, with k
-/// nodes: a hierarchical all_reduce sends 2 (k - 1) / k of a node's share (stas00/ml-engineering,
-/// network).
-fn between_nodes(name: &str, rate: f64, n: u32, link: &crate::project::Link) -> Verdict {
-    let Some((outside, domain)) = link.outside.zip(link.domain) else {
-        let why = format!("{name}: nothing is known of its network");
-        return Verdict::cannot_tell(why, NO_PEAK);
-    };
-    let nodes = n.div_ceil(domain);
-    let wire = rate * f64::from(nodes - 1) / f64::from(n - 1);
-    let share = wire / outside.0;
-    let lines = vec![format!(
-        "{nodes} nodes: {} x (k - 1) / (n - 1) = {} over each device's interface of {outside} = \
-         {:.1} %",
-        BytesPerSecond(rate),
-        BytesPerSecond(wire),
-        share * 100.0
-    )];
-    let percent = share * 100.0;
-    let (answer, why) = if share > 1.0 {
-        (Answer::Impossible, format!("it is {percent:.1} % of what its network carries"))
-    } else if share > PEAK_MOST {
-        (Answer::Suspicious, format!("it is {percent:.1} % of what its network carries"))
-    } else {
-        (Answer::Possible, format!("it is {percent:.1} % of what its network carries"))
-    };
-    verdict(answer, why, share, lines)
 }

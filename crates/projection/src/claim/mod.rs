@@ -7,17 +7,22 @@
 //! them and possible with them is "cannot tell", and the answer names them. "Impossible" is
 //! impossible whatever was left unsaid.
 
+mod bus;
 mod condition;
+mod consistent;
 mod hardware;
+mod links;
 mod prompts;
 mod reading;
 mod reproduction;
 mod run;
 mod statement;
 mod tokens;
+mod tools;
 mod unit;
 mod unstated;
 mod vocabulary;
+mod wire;
 
 pub use condition::{Condition, Met};
 pub use reading::{Counted, Reading};
@@ -26,9 +31,12 @@ pub use run::{Conditions, PartNamed, Run};
 pub use statement::{Per, Statement};
 
 use crate::project::{Layout, layout::DEVICES_MAX, sweep::TOKENS_MAX};
-use fizeau_domain::{model::Model, spec::Part};
+use fizeau_domain::{
+    model::Model,
+    spec::{Part, part::LinkFile},
+};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A share of L0 that no public measurement of `data/claims` reaches: decode of dense models at
 /// batch 1 on one GPU comes to 0.6-0.8 of it.
@@ -183,6 +191,8 @@ pub struct Named<'a> {
     pub model: Option<Model>,
     /// The layout.
     pub layout: Option<Layout>,
+    /// The links of the catalogue by their files' names.
+    pub links: &'a BTreeMap<String, LinkFile>,
 }
 
 /// Judges a claim.
@@ -191,34 +201,19 @@ pub struct Named<'a> {
 /// In words: what of the claim cannot be read, contradicts itself, or is of no use for a figure of
 /// its kind.
 pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
+    let line = tools::line_of(&claim.value);
+    let value = line.as_ref().map_or(&claim.value, |line| &line.claim).clone();
+    let claim = Claim { value, ..claim.clone() };
     let reading = claim.reading(named)?;
+    let claim = claim.with(&reading)?;
     let statement = reading.statement;
     claim.check(&reading)?;
-    let Some(part) = named.part else {
-        let why = "the claim does not name a part";
-        return Ok(Verdict::cannot_tell(why, "the part: --on, or `on =` in a file"));
-    };
-    let devices = claim.devices(&reading);
-    let mut verdict = match statement {
-        Statement::Tokens { .. } => match &named.model {
-            None => {
-                let why = "the claim does not name a model";
-                Verdict::cannot_tell(why, "the model: --model, or `model =` in a file")
-            }
-            Some(model) => {
-                let claim = &Claim { gpus: devices, ..claim.clone() };
-                unstated::judge(claim, &reading, part, (model, named.layout))?
-            }
-        },
-        Statement::Memory(rate) => match reading.in_bytes {
-            None => hardware::memory(part, &reading, rate, devices),
-            Some(in_bytes) => bits_or_bytes(part, &reading, [rate, in_bytes], devices),
-        },
-        Statement::Arithmetic(rate, dtype) => {
-            hardware::arithmetic(part, &reading, (rate, dtype), devices)
+    let mut verdict = match named.part {
+        Some(part) => {
+            let found = of_part(&claim, &reading, part, named)?;
+            consistent::check(part, &reading, found)
         }
-        Statement::Bus(rate, _) => hardware::bus(part, rate, devices),
-        Statement::PerClock(rate, dtype) => hardware::per_clock(part, rate, dtype),
+        None => without_part(&reading, named, claim.devices(&reading)),
     };
     if let Some(low) = reading.low {
         let low = statement.spelled(low);
@@ -228,20 +223,137 @@ pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
         let figure = statement.spelled(statement.figure());
         verdict.arithmetic.insert(0, format!("{} = {figure}", claim.value));
     }
+    if let Some(line) = line {
+        verdict.arithmetic.insert(0, line.said);
+    }
     Ok(verdict)
 }
 
+/// A link that the text names is judged without a part; nothing else is.
+fn without_part(reading: &Reading, named: &Named<'_>, devices: Option<u32>) -> Verdict {
+    use wire::Kind;
+    let kind = reading.beside.link.map(|link| link.kind);
+    let is_open = matches!(kind, None | Some(Kind::Any | Kind::Peers | Kind::Host | Kind::Network));
+    match reading.statement {
+        Statement::Link(rate) if !is_open => {
+            links::judge(None, named.links, reading, rate, devices)
+        }
+        Statement::Transfers(rate) if !is_open => links::lanes(None, named.links, reading, rate),
+        _ => {
+            let why = "no part is named, and the same figure is true of one part and false of \
+                       another";
+            Verdict::cannot_tell(
+                why,
+                "the part: --on h200 (fizeau devices --parts lists them), or `on =` in a file",
+            )
+        }
+    }
+}
+
+/// Judges a claim about a part.
+fn of_part(
+    claim: &Claim,
+    reading: &Reading,
+    part: &Part,
+    named: &Named<'_>,
+) -> Result<Verdict, String> {
+    let devices = claim.devices(reading);
+    Ok(match reading.statement {
+        Statement::Tokens { .. } => match &named.model {
+            None => {
+                let why = "the claim does not name a model";
+                Verdict::cannot_tell(why, "the model: --model, or `model =` in a file")
+            }
+            Some(model) => {
+                let claim = &Claim { gpus: devices, ..claim.clone() };
+                unstated::judge(claim, reading, part, (model, named.layout))?
+            }
+        },
+        Statement::Memory(rate) => {
+            let found = match reading.in_bytes {
+                None => hardware::memory(part, reading, rate, devices),
+                Some(in_bytes) => {
+                    bits_or_bytes(part, reading, [rate, in_bytes], devices, hardware::memory)
+                }
+            };
+            match reading.is_of_cache.is_none() && !reading.beside.is_of_memory {
+                true => unnamed(part, reading, rate, devices, found),
+                false => found,
+            }
+        }
+        Statement::Link(rate) => {
+            let of = |part: &Part, reading: &Reading, rate: f64, devices: Option<u32>| {
+                links::judge(Some(part), named.links, reading, rate, devices)
+            };
+            match reading.in_bytes {
+                None => of(part, reading, rate, devices),
+                Some(in_bytes) => bits_or_bytes(part, reading, [rate, in_bytes], devices, of),
+            }
+        }
+        Statement::Transfers(rate) => match reading.beside.link {
+            Some(_) => links::lanes(Some(part), named.links, reading, rate),
+            None => consistent::transfers(part, reading, rate),
+        },
+        Statement::Arithmetic(..) if reading.beside.format.is_some() => {
+            let format = reading.beside.format.unwrap_or_default();
+            let format = format.split('-').next().unwrap_or(format);
+            let why =
+                format!("no text of the catalogue states what {} does in {format}", part.name);
+            Verdict::cannot_tell(why, hardware::NO_PEAK)
+        }
+        Statement::Arithmetic(rate, dtype) => {
+            hardware::arithmetic(part, reading, (rate, dtype), devices)
+        }
+        Statement::Bus(rate, _) => bus::judge(part, reading, rate, devices),
+        Statement::PerClock(rate, dtype) => hardware::per_clock(part, rate, dtype),
+    })
+}
+
+/// A rate that does not say what it is of is judged as memory, and put beside everything else of
+/// the part that has its unit.
+fn unnamed(
+    part: &Part,
+    reading: &Reading,
+    rate: f64,
+    devices: Option<u32>,
+    found: Verdict,
+) -> Verdict {
+    let mut found = found;
+    if found.answer == Answer::Possible && found.why.starts_with("true, as ") {
+        return found;
+    }
+    let stated = hardware::Stated::of(reading, rate, devices);
+    let pin = consistent::is_pin(part, reading).map(|how| (true, how));
+    let mut others = links::unnamed(part, reading, stated);
+    others.extend(pin);
+    let is_same = others.iter().find(|(is_same, _)| *is_same).map(|(_, how)| how.clone());
+    let lines = others.into_iter().filter(|(is_same, _)| !is_same).map(|(_, line)| line);
+    found.arithmetic.extend(lines);
+    if let Some(how) = is_same.filter(|_| !reading.is_measured) {
+        found.why = format!("true, as {how}; as memory {}", found.why);
+        found.answer = Answer::Possible;
+    } else if !part.wires.is_empty() {
+        found.missing.push("what the figure is of: memory taken".into());
+    }
+    found
+}
+
 /// Of "gb/s", which may mean both: as bytes where that can be, else nothing can be told unless it
-/// is impossible as bits too.
+/// is impossible as bits too. Rates of networks are in bits.
 fn bits_or_bytes(
     part: &Part,
     reading: &Reading,
     [bits, bytes]: [f64; 2],
     devices: Option<u32>,
+    judge: impl Fn(&Part, &Reading, f64, Option<u32>) -> Verdict,
 ) -> Verdict {
     let in_bytes = Reading { half_place: reading.half_place * 8.0, ..reading.clone() };
-    let as_bytes = hardware::memory(part, &in_bytes, bytes, devices);
-    let as_bits = hardware::memory(part, reading, bits, devices);
+    let as_bytes = judge(part, &in_bytes, bytes, devices);
+    let as_bits = judge(part, reading, bits, devices);
+    let is_network = reading.beside.link.is_some_and(|link| link.kind.is_network());
+    if is_network && as_bits.answer != Answer::Impossible {
+        return as_bits;
+    }
     if as_bytes.answer != Answer::Impossible || as_bits.answer == Answer::Impossible {
         return as_bytes;
     }
@@ -257,6 +369,28 @@ impl Claim {
     /// What it is called: its id, or else its figure.
     pub fn name(&self) -> &str {
         if self.id.is_empty() { &self.value } else { &self.id }
+    }
+
+    /// With the load that its text states.
+    fn with(mut self, reading: &Reading) -> Result<Claim, String> {
+        if !reading.statement.is_of_tokens() {
+            return Ok(self);
+        }
+        let beside = &reading.beside;
+        for (name, place, stated) in [
+            ("concurrency", &mut self.concurrency, beside.batch),
+            ("isl", &mut self.isl, beside.isl),
+            ("osl", &mut self.osl, beside.osl),
+        ] {
+            let Some(stated) = stated else { continue };
+            if let Some(other) = place.replace(stated).filter(|other| *other != stated) {
+                return Err(format!("{name} is {other}, and the text says {stated}"));
+            }
+        }
+        if self.precision.is_none() {
+            self.precision = beside.format.map(str::to_owned);
+        }
+        Ok(self)
     }
 
     /// Devices that are stated, by the figure or beside it.

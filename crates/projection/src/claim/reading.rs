@@ -2,10 +2,17 @@
 //! no weight, and a word that is none of these is refused by name, since it may change what the
 //! figure means.
 
+mod beside;
+mod split;
+
+pub use beside::Beside;
+pub(super) use split::split;
+
 use super::{
     Per, Statement,
-    unit::{Counts, Parts, Unit},
+    unit::{Counts, Parts, Piece, Unit},
     vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, is_device},
+    wire,
 };
 use fizeau_domain::dtype::Dtype;
 
@@ -57,6 +64,10 @@ pub struct Reading {
     pub counted: Option<Counted>,
     /// Whether it is of a cache (`true`) or of memory.
     pub is_of_cache: Option<bool>,
+    /// Whether it is of one pin, lane, link or port.
+    pub piece: Option<Piece>,
+    /// What else the text names.
+    pub beside: Beside,
 }
 
 /// The words of a claim, each in its place.
@@ -85,58 +96,21 @@ struct Words<'t> {
     is_sparse: Option<bool>,
     is_matrix: Option<bool>,
     is_of_cache: Option<bool>,
+    beside: Beside,
+    /// A generation that stands apart from its link.
+    generation: Option<u32>,
+    /// "x16": lanes of PCI Express, or devices.
+    times: Option<u32>,
+    /// Whether some word names a link, and whether one names a network.
+    has_link: bool,
+    is_of_network: bool,
+    /// Whether the text has another number than the one that is read.
+    has_other_number: bool,
+    /// Whether some word is a rate in bytes, and whether one names memory.
+    has_bytes: bool,
+    names_memory: bool,
     /// What no place takes, in the order of the text.
     left: Vec<String>,
-}
-
-/// The text in words: signs apart from words, "per x" as "/x", numbers in groups of three digits
-/// together.
-fn split(text: &str) -> Vec<String> {
-    let mut spaced = String::new();
-    for one in text.chars() {
-        match one {
-            '×' => spaced.push('x'),
-            '–' | '—' | '−' => spaced.push('-'),
-            '’' => spaced.push('\''),
-            '~' | '≈' | '∼' | '≥' | '>' | '=' => spaced.push_str(&format!(" {one} ")),
-            '(' | ')' | '[' | ']' | '"' | '“' | '”' | ';' | '*' | '†' => spaced.push(' '),
-            one => spaced.push(one),
-        }
-    }
-    let spaced = spaced
-        .replace("w/ ", "with ")
-        .replace(" / ", "/")
-        .replace("/ ", "/")
-        .replace("w/o ", "without ");
-    let mut words: Vec<String> = Vec::new();
-    let mut all = spaced.split_whitespace().map(|word| word.trim_end_matches([',', ':', '!', '?']));
-    while let Some(word) = all.next() {
-        let word = word.strip_suffix('.').unwrap_or(word);
-        let is_group = word.len() >= 3
-            && word.bytes().take(3).all(|one| one.is_ascii_digit())
-            && word.as_bytes().get(3).is_none_or(|one| !one.is_ascii_digit());
-        let is_begun = words.last().is_some_and(|last| {
-            let first = last.split(',').next().unwrap_or_default();
-            (1..=3).contains(&first.len())
-                && !first.starts_with('0')
-                && last.bytes().all(|one| one.is_ascii_digit() || one == b',')
-        });
-        match word.to_ascii_lowercase().as_str() {
-            "" | "-" if words.is_empty() => {}
-            "" => {}
-            "per" => {
-                let next = all.next().unwrap_or_default();
-                words.push(format!("/{next}"));
-            }
-            _ if is_group && is_begun => {
-                let last = words.last_mut().expect("it was begun");
-                last.push(',');
-                last.push_str(word);
-            }
-            _ => words.push(word.into()),
-        }
-    }
-    words
 }
 
 impl Words<'_> {
@@ -155,7 +129,8 @@ impl Words<'_> {
             let word = self.words[self.at].clone();
             self.at += 1;
             let lower = word.to_ascii_lowercase();
-            let is_taken = self.number(&word)?
+            let is_taken = self.beside(&lower)?
+                || self.number(&word)?
                 || self.count(&lower)?
                 || self.unit(&word)
                 || self.element_type(&lower)
@@ -194,6 +169,7 @@ impl Words<'_> {
         let lower = rest.to_ascii_lowercase();
         if let Some(thing) = lower.strip_prefix('x').or_else(|| lower.strip_prefix("-gpu")) {
             if thing.is_empty() && self.is_before_memory() {
+                self.beside.channels = digits.parse().ok();
                 return Ok(true);
             }
             self.set_devices(digits)?;
@@ -376,7 +352,10 @@ impl Words<'_> {
             }
             // Of "tensor cores".
             "core" | "cores" => return self.is_matrix.is_some(),
-            "memory" | "mem" | "dram" | "vram" => self.is_of_cache = Some(false),
+            "memory" | "mem" | "dram" | "vram" => {
+                self.is_of_cache = Some(false);
+                self.beside.is_of_memory = true;
+            }
             "cache" | "llc" | "mall" => self.is_of_cache = Some(true),
             "infinity" => return self.peek() == "cache",
             "busbw" | "bus" | "allreduce" | "all-reduce" | "all_reduce" | "nccl" | "rccl" => {
@@ -392,11 +371,9 @@ impl Words<'_> {
             "input+output" | "in+out" | "input/output" => {
                 (self.is_input, self.is_output) = (true, true);
             }
-            _ if lower.starts_with("hbm") || lower.contains("ddr") => {
-                self.is_of_cache = Some(false);
-            }
             _ if MEASURED.contains(&lower) => {
                 self.is_measured = true;
+                self.beside.is_of_memory |= matches!(lower, "triad" | "stream" | "babelstream");
                 self.is_effective |= lower == "effective";
             }
             _ => return false,
@@ -404,36 +381,92 @@ impl Words<'_> {
         true
     }
 
-    fn counted(&self) -> Option<Counted> {
-        match (self.is_input, self.is_output, self.is_total) {
-            (true, true, _) => Some(Counted::Total),
-            (true, ..) => Some(Counted::Input),
-            (_, true, _) => Some(Counted::Output),
-            (.., true) => Some(Counted::Total),
-            _ => None,
+    /// What the words state; what its kind does not take is left over too.
+    fn reading(&mut self) -> Result<Reading, String> {
+        self.settle_link()?;
+        let (value, unit) = self.figure_and_unit()?;
+        let of = unit.of.with(self.parts);
+        let bits = matches!(unit.counts, Counts::Bits(_));
+        if (bits || unit.counts == Counts::Bytes) && !of.second && !self.is_bus {
+            return Err("bytes of what time? write TB/s".into());
+        }
+        let statement = self.statement(value.value * unit.scale, unit, of)?;
+        let rate = statement.figure();
+        if !rate.is_finite() {
+            return Err("the figure is beyond all machines".into());
+        }
+        let scale = rate / value.value;
+        let is_each = match of.whose {
+            Some(Per::Device) => Some(true),
+            _ if self.is_total && !statement.is_of_tokens() => Some(false),
+            _ => self.is_each,
+        };
+        let low = self.low.map(|low| low.value * scale);
+        if low.is_some_and(|low| low >= rate) {
+            return Err("of a range the lower end is first".into());
+        }
+        if statement.is_of_tokens() {
+            self.format_of_types();
+        }
+        self.leave_what_is_of_no_use(&statement, of);
+        let counted = beside::counted(self.is_input, self.is_output, self.is_total);
+        Ok(Reading {
+            in_bytes: (unit.counts == Counts::Bits(false)).then_some(rate * 8.0),
+            low,
+            half_place: value.half_place * scale,
+            devices: self.devices,
+            is_each,
+            is_rough: self.is_rough,
+            is_measured: self.is_measured,
+            is_effective: self.is_effective,
+            is_sparse: self.is_sparse,
+            is_matrix: self.is_matrix,
+            accumulate: self.accumulate,
+            counted: counted.filter(|_| statement.is_of_tokens()),
+            is_of_cache: self.is_of_cache,
+            piece: of.piece,
+            beside: self.beside.clone(),
+            statement,
+        })
+    }
+
+    fn figure_and_unit(&self) -> Result<(Number, Unit), String> {
+        let transfers = self.beside.transfers.filter(|_| self.figure.is_none());
+        if let Some(rate) = transfers {
+            let value = Number { value: rate, half_place: 5e5 };
+            let of = Parts { second: true, ..Parts::default() };
+            return Ok((value, Unit { counts: Counts::Transfers, scale: 1.0, of }));
+        }
+        let nccl = Unit { counts: Counts::Bytes, scale: 1e9, of: Parts::default() };
+        let (value, unit) = match (self.figure, self.beside.capacity) {
+            (Some(value), _) => (value, self.unit),
+            (None, Some(bytes)) if self.is_bus => (bytes.times(1e-9), self.unit),
+            (None, Some(_)) => return Err("bytes of what time? write TB/s".into()),
+            (None, None) => return Err("there is no number above 0 in it".into()),
+        };
+        match (unit, self.is_bus) {
+            (Some(unit), _) => Ok((value, unit)),
+            // Without a unit nccl-tests' own.
+            (None, true) => Ok((value, nccl)),
+            (None, false) => Err(self.without_unit()),
         }
     }
 
-    /// What the words state; what its kind does not take is left over too.
-    fn reading(&mut self) -> Result<Reading, String> {
-        let value = self.figure.ok_or("there is no number above 0 in it")?;
-        let nccl = Unit { counts: Counts::Bytes, scale: 1e9, of: Parts::default() };
-        let unit = match (self.unit, self.is_bus) {
-            (Some(unit), _) => unit,
-            // Without a unit nccl-tests' own.
-            (None, true) => nccl,
-            (None, false) => return Err(self.without_unit()),
-        };
-        let of = unit.of.with(self.parts);
+    /// What is stated, of a figure in what its unit counts.
+    fn statement(&self, counted: f64, unit: Unit, of: Parts) -> Result<Statement, String> {
+        let is_memory = of.piece == Some(Piece::Pin) || self.is_of_cache == Some(false);
         let bits = matches!(unit.counts, Counts::Bits(_));
-        if matches!(unit.counts, Counts::Bytes | Counts::Bits(_)) && !of.second && !self.is_bus {
-            return Err("bytes of what time? write TB/s".into());
-        }
-        let scale = if bits { unit.scale / 8.0 } else { unit.scale };
-        let rate = value.value * scale;
+        let rate = if bits { counted / 8.0 } else { counted };
         let devices = self.devices;
-        let statement = match (unit.counts, self.is_bus) {
+        Ok(match (unit.counts, self.is_bus) {
+            (Counts::Transfers, _) => Statement::Transfers(counted),
+            _ if beside::is_of_pin(unit.counts, counted, &self.beside, is_memory) => {
+                Statement::Transfers(counted)
+            }
             (Counts::Bytes | Counts::Bits(_), true) => Statement::Bus(rate, devices),
+            (Counts::Bytes | Counts::Bits(_), false) if self.beside.link.is_some() => {
+                Statement::Link(rate)
+            }
             (Counts::Bytes | Counts::Bits(_), false) => Statement::Memory(rate),
             (_, true) => return Err("bus bandwidth is in GB/s".into()),
             (Counts::Operations, _) if of.clock => Statement::PerClock(rate, self.one_type()),
@@ -446,35 +479,6 @@ impl Words<'_> {
                 let per = of.whose.or(each).unwrap_or(Per::System);
                 Statement::Tokens { per, rate, devices }
             }
-        };
-        if !rate.is_finite() {
-            return Err("the figure is beyond all machines".into());
-        }
-        let is_each = match of.whose {
-            Some(Per::Device) => Some(true),
-            _ if self.is_total && !statement.is_of_tokens() => Some(false),
-            _ => self.is_each,
-        };
-        let low = self.low.map(|low| low.value * scale);
-        if low.is_some_and(|low| low >= rate) {
-            return Err("of a range the lower end is first".into());
-        }
-        self.leave_what_is_of_no_use(&statement, of);
-        Ok(Reading {
-            in_bytes: (unit.counts == Counts::Bits(false)).then_some(rate * 8.0),
-            low,
-            half_place: value.half_place * scale,
-            devices,
-            is_each,
-            is_rough: self.is_rough,
-            is_measured: self.is_measured,
-            is_effective: self.is_effective,
-            is_sparse: self.is_sparse,
-            is_matrix: self.is_matrix,
-            accumulate: self.accumulate,
-            counted: self.counted().filter(|_| statement.is_of_tokens()),
-            is_of_cache: self.is_of_cache,
-            statement,
         })
     }
 
@@ -494,8 +498,9 @@ impl Words<'_> {
     fn leave_what_is_of_no_use(&mut self, statement: &Statement, of: Parts) {
         let is_arithmetic =
             matches!(statement, Statement::Arithmetic(..) | Statement::PerClock(..));
-        let is_bytes = matches!(statement, Statement::Memory(_) | Statement::Bus(..));
+        let is_bytes = !is_arithmetic && !statement.is_of_tokens();
         let is_tokens = statement.is_of_tokens();
+        self.leave_beside(beside::Kinds { is_arithmetic, is_bytes, is_tokens });
         let types = self.types.iter().map(ToString::to_string);
         let types: Vec<String> = types.filter(|_| !is_arithmetic).collect();
         self.left.extend(types);
@@ -540,6 +545,14 @@ impl Reading {
             known.extend(name.split_whitespace().map(str::to_owned));
         }
         let mut words = Words { words: split(text), known: &known, ..Words::default() };
+        let links = (0..words.words.len()).filter_map(|at| wire::fabric_at(&words.words[at..]));
+        let links: Vec<_> = links.map(|(fabric, _)| fabric.kind).collect();
+        let is_number = |word: &&String| word.starts_with(|c: char| c.is_ascii_digit());
+        words.has_link = !links.is_empty();
+        words.is_of_network = links.iter().any(|kind| kind.is_network());
+        words.has_bytes = words.words.iter().any(|word| beside::is_rate_of_bytes(word));
+        words.names_memory = words.words.iter().any(|word| beside::names_memory(word));
+        words.has_other_number = words.words.iter().filter(is_number).count() > 1;
         words.read().map_err(refuse)?;
         let reading = words.reading();
         if !words.left.is_empty() && (reading.is_ok() || words.unit.is_some()) {

@@ -21,6 +21,10 @@ pub enum Statement {
     },
     /// Memory bandwidth, bytes a second.
     Memory(f64),
+    /// What a link carries, bytes a second.
+    Link(f64),
+    /// Transfers of one pin of memory, or of one lane of a link, each second.
+    Transfers(f64),
     /// Arithmetic, operations a second, with its element type where it is stated.
     Arithmetic(f64, Option<Dtype>),
     /// Bus bandwidth of an all_reduce as nccl-tests counts it, bytes a second; devices where they
@@ -36,6 +40,8 @@ impl Statement {
         match *self {
             Statement::Tokens { rate, .. }
             | Statement::Memory(rate)
+            | Statement::Link(rate)
+            | Statement::Transfers(rate)
             | Statement::Arithmetic(rate, _)
             | Statement::Bus(rate, _)
             | Statement::PerClock(rate, _) => rate,
@@ -46,7 +52,7 @@ impl Statement {
     pub fn devices(&self) -> Option<u32> {
         match *self {
             Statement::Tokens { devices, .. } | Statement::Bus(_, devices) => devices,
-            Statement::Memory(_) | Statement::Arithmetic(..) | Statement::PerClock(..) => None,
+            _ => None,
         }
     }
 
@@ -60,6 +66,8 @@ impl Statement {
         match self {
             Statement::Tokens { .. } => "a rate of tokens",
             Statement::Memory(_) => "a rate of memory",
+            Statement::Link(_) => "a rate of a link",
+            Statement::Transfers(_) => "a rate of transfers",
             Statement::Arithmetic(..) => "a rate of arithmetic",
             Statement::Bus(..) => "bus bandwidth",
             Statement::PerClock(..) => "a rate of one unit",
@@ -70,7 +78,9 @@ impl Statement {
     pub fn spelled(&self, figure: f64) -> String {
         match self {
             Statement::Tokens { per, .. } => format!("{figure:.1} {per}"),
-            Statement::Memory(_) => BytesPerSecond(figure).to_string(),
+            Statement::Memory(_) | Statement::Link(_) => BytesPerSecond(figure).to_string(),
+            Statement::Transfers(_) if figure >= 1e10 => format!("{} GT/s", figure / 1e9),
+            Statement::Transfers(_) => format!("{} MT/s", figure / 1e6),
             Statement::Arithmetic(..) => FlopsPerSecond(figure).to_string(),
             Statement::Bus(..) => format!("{} (busbw)", BytesPerSecond(figure)),
             Statement::PerClock(..) => format!("{figure:.2} FLOP/clock"),
@@ -112,6 +122,9 @@ impl std::str::FromStr for Statement {
         match devices.filter(|count| is_of_one && *count > 1) {
             Some(count) => {
                 Err(format!("{text:?}: on {count} GPUs: {kind} is measured on one device"))
+            }
+            None if matches!(statement, Statement::Link(_) | Statement::Transfers(_)) => {
+                Err(format!("{text:?}: no case measures {kind}"))
             }
             None if is_sparse == Some(true) => {
                 Err(format!("{text:?}: no case measures {kind} with sparsity"))

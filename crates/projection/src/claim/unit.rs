@@ -13,6 +13,21 @@ pub enum Counts {
     Operations,
     /// Tokens.
     Tokens,
+    /// Transfers of a pin or a lane.
+    Transfers,
+}
+
+/// A piece of memory or a link that a figure may be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A pin of memory.
+    Pin,
+    /// A lane of a link.
+    Lane,
+    /// One of a device's links.
+    Link,
+    /// A port, or an interface of a network.
+    Port,
 }
 
 /// A unit of a rate.
@@ -35,6 +50,10 @@ pub struct Parts {
     pub clock: bool,
     /// Per user or per device.
     pub whose: Option<Per>,
+    /// Per pin, lane, link or port.
+    pub piece: Option<Piece>,
+    /// Per direction.
+    pub one_way: bool,
 }
 
 impl Parts {
@@ -50,6 +69,11 @@ impl Parts {
             | "die" | "module" | "oam" => {
                 self.whose = Some(Per::Device);
             }
+            "pin" => self.piece = Some(Piece::Pin),
+            "lane" => self.piece = Some(Piece::Lane),
+            "link" => self.piece = Some(Piece::Link),
+            "port" | "nic" | "interface" | "adapter" => self.piece = Some(Piece::Port),
+            "direction" | "dir" | "way" => self.one_way = true,
             _ => return false,
         }
         true
@@ -61,6 +85,8 @@ impl Parts {
             second: self.second || other.second,
             clock: self.clock || other.clock,
             whose: self.whose.or(other.whose),
+            piece: self.piece.or(other.piece),
+            one_way: self.one_way || other.one_way,
         }
     }
 }
@@ -87,7 +113,19 @@ impl Unit {
                 return None;
             }
         }
-        Unit::tokens(head, of).or_else(|| Unit::operations(head, of)).or_else(|| bytes(head, of))
+        let transfers = Unit::transfers(head, of).or_else(|| Unit::tokens(head, of));
+        transfers.or_else(|| Unit::operations(head, of)).or_else(|| bytes(head, of))
+    }
+
+    fn transfers(head: &str, of: Parts) -> Option<Unit> {
+        let scale = match head.to_ascii_lowercase().as_str() {
+            "mt" | "mtps" => 1e6,
+            "gt" | "gtps" => 1e9,
+            _ => return None,
+        };
+        let second = of.second || head.ends_with("ps");
+        let of = Parts { second, ..of };
+        second.then_some(Unit { counts: Counts::Transfers, scale, of })
     }
 
     fn tokens(head: &str, of: Parts) -> Option<Unit> {

@@ -59,6 +59,16 @@ impl Case<'_> {
         // What cannot be computed is not refuted.
         self.judge().is_ok_and(|verdict| verdict.answer == Answer::Impossible)
     }
+
+    /// Whether less is said against it than `before`, which is "impossible" or "suspicious".
+    fn is_milder_than(&self, before: Answer) -> bool {
+        match before {
+            Answer::Impossible => !self.is_impossible(),
+            _ => self.judge().is_ok_and(|verdict| {
+                matches!(verdict.answer, Answer::Possible | Answer::CannotTell)
+            }),
+        }
+    }
 }
 
 /// Judges a rate of tokens.
@@ -81,6 +91,9 @@ pub fn judge(
     let counted = reading.counted.unwrap_or(Counted::Output);
     let case = Case { claim: claim.clone(), counted, per, rate, part, model, layout };
     let verdict = case.judge()?;
+    if verdict.answer == Answer::Suspicious {
+        return Ok(opened(&case, reading.counted.is_none(), verdict));
+    }
     if verdict.answer != Answer::Impossible {
         return Ok(verdict);
     }
@@ -97,16 +110,17 @@ pub fn judge(
     Ok(opened(&case, reading.counted.is_none(), verdict))
 }
 
-/// A verdict of "impossible", with the conditions under which the figure is not.
+/// A verdict of "impossible" or "suspicious", with the conditions under which the figure is not.
 fn opened(case: &Case<'_>, is_open: bool, verdict: Verdict) -> Verdict {
-    if verdict.answer != Answer::Impossible {
+    let before = verdict.answer;
+    if !matches!(before, Answer::Impossible | Answer::Suspicious) {
         return verdict;
     }
     let mut found = Vec::new();
     let mut all = case.clone();
-    for opening in openings(case, is_open) {
+    for opening in openings(case, is_open, before) {
         let Opening { words, case: one } = opening;
-        if !one.is_impossible() {
+        if one.is_milder_than(before) {
             found.push(described(&words, &one));
         }
     }
@@ -118,7 +132,7 @@ fn opened(case: &Case<'_>, is_open: bool, verdict: Verdict) -> Verdict {
             .filter(|one| *one == case.counted || (is_open && case.per != Per::User));
         for counted in counts {
             let one = Case { counted, ..all.clone() };
-            if !words.is_empty() && !one.is_impossible() {
+            if !words.is_empty() && one.is_milder_than(before) {
                 let words = format!("with {}, all together", words.join(" and "));
                 found.push(described(&words, &one));
                 break;
@@ -131,7 +145,7 @@ fn opened(case: &Case<'_>, is_open: bool, verdict: Verdict) -> Verdict {
     let mut verdict = verdict;
     verdict.answer = Answer::CannotTell;
     verdict.why = format!(
-        "impossible as it stands ({}), and not impossible {}",
+        "{before} as it stands ({}), and not {before} {}",
         verdict.why,
         found.join(", or ")
     );
@@ -151,7 +165,7 @@ fn described(words: &str, case: &Case<'_>) -> String {
 }
 
 /// Each condition that is not stated, taken alone as it helps most.
-fn openings<'a>(case: &Case<'a>, is_open: bool) -> Vec<Opening<'a>> {
+fn openings<'a>(case: &Case<'a>, is_open: bool, before: Answer) -> Vec<Opening<'a>> {
     let mut found = Vec::new();
     if is_open && case.per != Per::User {
         for (counted, words) in [
@@ -171,15 +185,16 @@ fn openings<'a>(case: &Case<'a>, is_open: bool) -> Vec<Opening<'a>> {
     let claim = &case.claim;
     if claim.precision.is_none() {
         let stored = |format: &str| Claim { precision: Some(format.into()), ..claim.clone() };
-        let is_enough =
-            |format: &&&str| !(Case { claim: stored(format), ..case.clone() }).is_impossible();
+        let is_enough = |format: &&&str| {
+            (Case { claim: stored(format), ..case.clone() }).is_milder_than(before)
+        };
         let format = FORMATS.iter().find(is_enough).unwrap_or(&FORMATS[0]);
         with(format!("with weights in {format}"), stored(format));
     }
     if claim.acceptance.is_none() && case.counted != Counted::Input {
         let accepted = |tokens: u32| Claim { acceptance: Some(tokens.into()), ..claim.clone() };
         let is_enough =
-            |tokens| !(Case { claim: accepted(tokens), ..case.clone() }).is_impossible();
+            |tokens| (Case { claim: accepted(tokens), ..case.clone() }).is_milder_than(before);
         if is_enough(ACCEPTED_MOST) {
             let (mut low, mut high) = (1, ACCEPTED_MOST);
             while high - low > 1 {
@@ -194,7 +209,8 @@ fn openings<'a>(case: &Case<'a>, is_open: bool) -> Vec<Opening<'a>> {
     }
     if claim.gpus.is_none() && case.layout.is_none() {
         let on = |gpus: u32| Claim { gpus: Some(gpus), ..claim.clone() };
-        let is_enough = |gpus: &&u32| !(Case { claim: on(**gpus), ..case.clone() }).is_impossible();
+        let is_enough =
+            |gpus: &&u32| (Case { claim: on(**gpus), ..case.clone() }).is_milder_than(before);
         if let Some(gpus) = SYSTEMS.iter().find(is_enough) {
             with(format!("on {gpus} devices"), on(*gpus));
         }

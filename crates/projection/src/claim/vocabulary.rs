@@ -58,7 +58,7 @@ pub const MEASURED: [&str; 25] = [
 ];
 
 /// Words for devices.
-const DEVICES: [&str; 14] = [
+const DEVICES: [&str; 15] = [
     "gpu",
     "gpus",
     "device",
@@ -73,6 +73,7 @@ const DEVICES: [&str; 14] = [
     "ranks",
     "cpu",
     "socket",
+    "sockets",
 ];
 
 /// Small numbers in words, before a word for devices.

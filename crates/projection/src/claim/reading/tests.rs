@@ -83,6 +83,49 @@ fn conditions_are_read() {
     }
 }
 
+/// Memory, links, clocks and loads that stand beside a figure.
+#[test]
+fn what_stands_beside_a_figure_is_read() {
+    use crate::claim::wire::{Fabric, Kind, Ways};
+    let of = |text: &str| read(text).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(of("141GB HBM3e at 4.8 TB/s").beside.capacity.map(|it| it.value), Some(141e9));
+    assert_eq!(of("141GB HBM3e at 4.8 TB/s").beside.memory, ["hbm3e"]);
+    assert_eq!(of("141GB HBM3e at 4.8 TB/s").statement, Statement::Memory(4.8e12));
+    assert_eq!(of("28 Gbps GDDR7").statement, Statement::Transfers(28e9));
+    assert_eq!(of("6.25 Gbit/s per pin").statement, Statement::Transfers(6.25e9));
+    assert_eq!(of("DDR5-5600 8 channels").statement, Statement::Transfers(5.6e9));
+    assert_eq!(of("DDR5-5600 8 channels").beside.channels, Some(8));
+    assert_eq!(of("21 Gbps GDDR6X, 384-bit, 1008 GB/s").beside.transfers, Some(21e9));
+    assert_eq!(of("2P 614.4 GB/s").devices, Some(2));
+    assert_eq!(of("614.4 GB/s on 2 sockets").devices, Some(2));
+    assert_eq!(of("8200 tok/s at batch 256").beside.batch, Some(256));
+    assert_eq!(of("8200 tok/s with batch size of 256").beside.batch, Some(256));
+    assert_eq!(of("8200 tok/s for 64 concurrent users").beside.batch, Some(64));
+    assert_eq!(of("154 tok/s INT4").beside.format, Some("int4-g128"));
+    assert_eq!(of("88 TFLOPS fp32 at 2.7 GHz").beside.clock, Some(2.7e9));
+    for (text, kind, generation, ways) in [
+        ("900 GB/s NVLink", Kind::Nvlink, None, None),
+        ("NVLink 5: 1.8 TB/s both ways", Kind::Nvlink, Some(5), Some(Ways::Both)),
+        ("fifth-generation NVLink 1.8TB/s", Kind::Nvlink, Some(5), None),
+        ("NVLink5 900 GB/s in each direction", Kind::Nvlink, Some(5), Some(Ways::One)),
+        ("NVLink-C2C 900 GB/s", Kind::ChipToChip, None, None),
+        ("Infinity Fabric 896 GB/s", Kind::Xgmi, None, None),
+        ("PCIe Gen5 x16: 63 GB/s per direction", Kind::Pcie, Some(5), Some(Ways::One)),
+        ("PCI Express 4.0 x8 15.75 GB/s", Kind::Pcie, Some(4), None),
+        ("InfiniBand NDR 400 Gb/s", Kind::InfiniBand, Some(400), None),
+        ("400G InfiniBand", Kind::InfiniBand, None, None),
+        ("400 GbE", Kind::Ethernet, None, None),
+        ("ConnectX-7 400 Gb/s", Kind::ConnectX, Some(7), None),
+        ("host_to_device_memcpy_ce 55 GB/s", Kind::Host, None, Some(Ways::One)),
+        ("900 GB/s bidirectional", Kind::Any, None, Some(Ways::Both)),
+    ] {
+        let found = of(text);
+        let Fabric { kind: read, generation: its, .. } = found.beside.link.expect(text);
+        assert_eq!((read, its, found.beside.ways), (kind, generation, ways), "{text}");
+        assert!(matches!(found.statement, Statement::Link(_)), "{text}");
+    }
+}
+
 /// Half of the last digit's place; zeros before the point may be no digits.
 #[test]
 fn a_figure_says_how_precisely_it_is_meant() {
@@ -98,14 +141,17 @@ fn what_is_not_understood_is_refused_by_name() {
     for (text, named) in [
         ("4.8 TB/s write on 3 GPUs of unicorn", "\"unicorn\" is not"),
         ("4.8 TB/s on mi300x", "\"on mi300x\" (the part is named by --on"),
-        ("4.8 TB/s bidirectional", "\"bidirectional\" is not"),
         ("less than 4.8 TB/s", "\"less\" is not"),
         ("4.8 TB/s fp8", "\"fp8\" is not"),
         ("4.8 TB/s dense", "\"sparsity\" is not"),
         ("9 tok/s of memory", "\"memory\" is not"),
         ("4.8 TB/s per user", "\"per user\" is not"),
         ("1,979 TFLOP/s fp8 bf16", "\"bf16\" is not"),
-        ("154 tok/s/user batch 8", "\"batch\", \"8\" are not"),
+        ("154 tok/s/user bunch 8", "\"bunch\", \"8\" are not"),
+        ("4.8 TB/s at batch 8", "\"requests at once\" is not"),
+        ("4.8 TB/s at 1980 MHz", "\"a clock\" is not"),
+        ("1,979 TFLOP/s fp8 over NVLink", "\"a link\" is not"),
+        ("9 tok/s batch 8 at batch 9", "batch is 8, and 9"),
         ("4.8 TB/s 5 TB/s", "not understood"),
         ("3.3-3.0 TB/s", "lower end is first"),
         ("busbw 480 on 0 GPUs", "on 0 GPUs"),

@@ -1,0 +1,69 @@
+//! A text in words.
+
+use crate::claim::{unit::Parts, wire};
+
+/// The text in words: signs apart from words, "per x" as "/x", numbers in groups of three digits
+/// together.
+pub fn split(text: &str) -> Vec<String> {
+    let mut spaced = String::new();
+    for one in text.chars() {
+        match one {
+            '×' => spaced.push('x'),
+            '–' | '—' | '−' => spaced.push('-'),
+            '’' => spaced.push('\''),
+            '~' | '≈' | '∼' | '≥' | '>' | '=' => spaced.push_str(&format!(" {one} ")),
+            '(' | ')' | '[' | ']' | '"' | '“' | '”' | ';' | '*' | '†' | '#' | '|' => {
+                spaced.push(' ')
+            }
+            one => spaced.push(one),
+        }
+    }
+    let spaced = spaced
+        .replace("GbE", "Gb/s Ethernet")
+        .replace('±', " ± ")
+        .replace("w/ ", "with ")
+        .replace(" / ", "/")
+        .replace("/ ", "/")
+        .replace("w/o ", "without ");
+    let mut words: Vec<String> = Vec::new();
+    let mut all = spaced.split_whitespace().map(|word| word.trim_end_matches([',', ':', '!', '?']));
+    while let Some(word) = all.next() {
+        let word = word.strip_suffix('.').unwrap_or(word);
+        let is_group = word.len() >= 3
+            && word.bytes().take(3).all(|one| one.is_ascii_digit())
+            && word.as_bytes().get(3).is_none_or(|one| !one.is_ascii_digit());
+        let is_begun = words.last().is_some_and(|last| {
+            let first = last.split(',').next().unwrap_or_default();
+            (1..=3).contains(&first.len())
+                && !first.starts_with('0')
+                && last.bytes().all(|one| one.is_ascii_digit() || one == b',')
+        });
+        match word.to_ascii_lowercase().as_str() {
+            "" | "-" if words.is_empty() => {}
+            "" => {}
+            "per" => {
+                let next = all.next().unwrap_or_default();
+                match Parts::default().take(&next.to_ascii_lowercase()) {
+                    true => words.push(format!("/{next}")),
+                    false => words.extend(["per".into(), next.to_owned()]),
+                }
+            }
+            _ if is_group && is_begun && !is_generation(&words) => {
+                let last = words.last_mut().expect("it was begun");
+                last.push(',');
+                last.push_str(word);
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    words
+}
+
+/// Whether the last word is the generation of a link: "NVLink 3 300 GB/s" has no 3300. The first
+/// generation is never written so.
+fn is_generation(words: &[String]) -> bool {
+    let [.., name, number] = words else { return false };
+    let is_digit = number.len() == 1 && number != "1";
+    let link = wire::fabric_at(&[name.clone(), number.clone()]);
+    is_digit && link.is_some_and(|(fabric, taken)| taken == 2 && fabric.generation.is_some())
+}

@@ -1,0 +1,169 @@
+//! Lines that programs print, in the words of a claim: llama.cpp, Ollama, vLLM, SGLang and
+//! nccl-tests write several numbers in a line, of which one is the figure.
+
+/// A line as a claim words it.
+#[derive(Debug, PartialEq)]
+pub struct Line {
+    /// The figure with its conditions.
+    pub claim: String,
+    /// Which program's line it is, and how it was read.
+    pub said: String,
+}
+
+/// A number right before, or right after, some words.
+fn number_before<'t>(text: &'t str, words: &str) -> Option<&'t str> {
+    let at = text.find(words)?;
+    let last = text[..at].split_whitespace().next_back()?;
+    let last = last.trim_start_matches(['(', ',']);
+    last.starts_with(|c: char| c.is_ascii_digit()).then_some(last)
+}
+
+fn number_after<'t>(text: &'t str, words: &str) -> Option<&'t str> {
+    let at = text.find(words)? + words.len();
+    let rest = text[at..].trim_start_matches([':', '=', ' ', '\t']);
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    (end > 0).then_some(&rest[..end])
+}
+
+fn line(claim: String, program: &str) -> Option<Line> {
+    let said = format!("a line of {program}, read as: {claim}");
+    Some(Line { claim, said })
+}
+
+/// `llama_print_timings: eval time = 2712.42 ms / 199 runs ( 13.63 ms per token, 73.37 tokens per
+/// second)`, and Ollama's `eval rate: 62.1 tokens/s`.
+fn eval(text: &str) -> Option<Line> {
+    let lower = text.to_ascii_lowercase();
+    let is_prompt = lower.contains("prompt eval");
+    let (rate, program) = if lower.contains("eval rate") {
+        (number_after(&lower, "eval rate"), "Ollama")
+    } else if lower.contains("eval time") {
+        (number_before(&lower, "tokens per second"), "llama.cpp")
+    } else {
+        (None, "")
+    };
+    let unit = if is_prompt { "input tok/s" } else { "output tok/s/user" };
+    line(format!("{} {unit}", rate?), program)
+}
+
+/// A row of llama-bench: `| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA | 99 | tg128 | 145.23
+/// ± 0.25 |`.
+fn llama_bench(text: &str) -> Option<Line> {
+    let cells: Vec<&str> = text.split('|').map(str::trim).filter(|one| !one.is_empty()).collect();
+    let is_test = |cell: &&&str| {
+        let digits = cell.strip_prefix("tg").or_else(|| cell.strip_prefix("pp"));
+        digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let test = cells.iter().find(is_test)?;
+    let rate = cells.last()?.split_whitespace().next()?;
+    let tokens: String = test[2..].chars().take_while(char::is_ascii_digit).collect();
+    let claim = match test.starts_with("pp") {
+        true => format!("{rate} input tok/s isl {tokens}"),
+        false => format!("{rate} output tok/s/user osl {tokens}"),
+    };
+    // Its format of weights is a word of the first cell.
+    let is_format = |word: &&str| word.starts_with(['Q', 'q']) && word.len() > 2;
+    let format = cells.first()?.split_whitespace().find(is_format).unwrap_or_default();
+    line(format!("{claim} {format}").trim_end().into(), "llama-bench")
+}
+
+/// vLLM's and SGLang's logs, and the throughput of vLLM's benchmark.
+fn server(text: &str) -> Option<Line> {
+    let running = |words: &str| {
+        let batch = number_after(text, words).filter(|count| *count != "0");
+        batch.map(|count| format!(" batch {count}")).unwrap_or_default()
+    };
+    if let Some(rate) = number_after(text, "Avg generation throughput") {
+        return line(format!("{rate} output tok/s{}", running("Running")), "vLLM's log");
+    }
+    if let Some(rate) = number_after(text, "gen throughput (token/s)") {
+        return line(format!("{rate} output tok/s{}", running("#running-req")), "SGLang's log");
+    }
+    if text.contains("requests/s") {
+        let output = number_before(text, "output tokens/s").map(|rate| format!("{rate} output"));
+        let total = || number_before(text, "total tokens/s").map(|rate| format!("{rate} total"));
+        let rate = output.or_else(total)?;
+        return line(format!("{rate} tok/s"), "vLLM's benchmark");
+    }
+    let is_mean = ["Mean TPOT (ms)", "Mean ITL (ms)"].into_iter().find(|name| text.contains(name));
+    let milliseconds: f64 = number_after(text, is_mean?)?.parse().ok()?;
+    let rate = 1000.0 / milliseconds;
+    rate.is_finite().then(|| line(format!("{rate:.3} output tok/s/user"), "a serving benchmark"))?
+}
+
+/// A row of nccl-tests: size, count, type, operation, root, and time, algorithm's and bus
+/// bandwidth and errors, out of place and in place.
+fn nccl_row(text: &str) -> Option<Line> {
+    let cells: Vec<&str> = text.split_whitespace().collect();
+    let types = ["float", "half", "bfloat16", "double", "int8", "uint8", "int32", "fp8_e4m3"];
+    let is_row = cells.len() >= 12
+        && types.contains(cells.get(2)?)
+        && cells[..2].iter().all(|one| one.bytes().all(|byte| byte.is_ascii_digit()));
+    if !is_row {
+        return None;
+    }
+    let at = |index: usize| cells.get(index).and_then(|one| one.parse::<f64>().ok());
+    let best = f64::max(at(7)?, at(11)?);
+    line(format!("busbw {best} GB/s"), "nccl-tests")
+}
+
+/// The claim that a program's line makes; none where the text is no such line.
+pub fn line_of(text: &str) -> Option<Line> {
+    eval(text).or_else(|| llama_bench(text)).or_else(|| server(text)).or_else(|| nccl_row(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_of;
+
+    #[test]
+    fn lines_of_programs_are_read_with_their_conditions() {
+        for (text, claim) in [
+            (
+                "llama_print_timings:        eval time =    2712.42 ms /   199 runs   (   13.63 ms \
+                 per token,    73.37 tokens per second)",
+                "73.37 output tok/s/user",
+            ),
+            (
+                "prompt eval time =     210.98 ms /   512 tokens (    0.41 ms per token,  2426.77 \
+                 tokens per second)",
+                "2426.77 input tok/s",
+            ),
+            ("eval rate:            62.1 tokens/s", "62.1 output tok/s/user"),
+            ("prompt eval rate:     1234.5 tokens/s", "1234.5 input tok/s"),
+            (
+                "| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA | 99 | tg128 | 145.23 ± 0.25 |",
+                "145.23 output tok/s/user osl 128 Q4_K",
+            ),
+            (
+                "| llama 8B F16 | 14.96 GiB | 8.03 B | CUDA | 99 | pp512 | 9123.10 ± 10.2 |",
+                "9123.10 input tok/s isl 512",
+            ),
+            (
+                "Avg prompt throughput: 1234.5 tokens/s, Avg generation throughput: 567.8 \
+                 tokens/s, Running: 64 reqs, Waiting: 0 reqs",
+                "567.8 output tok/s batch 64",
+            ),
+            (
+                "Throughput: 12.34 requests/s, 5678.90 total tokens/s, 2839.45 output tokens/s",
+                "2839.45 output tok/s",
+            ),
+            (
+                "Decode batch. #running-req: 32, #token: 9, gen throughput (token/s): 2345.67, \
+                 #queue-req: 0",
+                "2345.67 output tok/s batch 32",
+            ),
+            ("Mean TPOT (ms):                          12.50", "80.000 output tok/s/user"),
+            (
+                "  8589934592    2147483648     float     sum      -1    33456   256.75  449.31      \
+                 0    33449  256.81  449.41      0",
+                "busbw 449.41 GB/s",
+            ),
+        ] {
+            assert_eq!(line_of(text).map(|line| line.claim).as_deref(), Some(claim), "{text}");
+        }
+        for text in ["4.8 TB/s", "62 tokens/s", "Output token throughput (tok/s): 2582.3"] {
+            assert_eq!(line_of(text), None, "{text}");
+        }
+    }
+}

@@ -45,6 +45,7 @@ pub mod model;
 pub mod node_state;
 pub mod number;
 pub mod outcome;
+pub mod python;
 pub mod random_peaks;
 pub mod selector;
 pub mod spec;

@@ -40,6 +40,36 @@ pub fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// From here on, and below its reciprocal but 0, a number is written with an exponent.
+const LONG: f64 = 1e9;
+
+/// Whether a number has too many digits to be written without an exponent.
+pub fn is_long(value: f64) -> bool {
+    value.abs() >= LONG || value != 0.0 && value.abs() < 1.0 / LONG
+}
+
+/// Four significant digits at most, without zeros at the end: `9.876`, `98.5`, `9876`, `9.9e12`.
+/// Never longer than eleven characters.
+pub fn brief(value: f64) -> String {
+    if !value.is_finite() {
+        return "no number".into();
+    }
+    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let text = match is_long(value) {
+        true => format!("{value:.3e}"),
+        false => format!("{value:.*}", (3 - magnitude).clamp(0, 12) as usize),
+    };
+    let (digits, exponent) = match text.split_once('e') {
+        Some((digits, exponent)) => (digits, format!("e{exponent}")),
+        None => (text.as_str(), String::new()),
+    };
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    };
+    format!("{digits}{exponent}")
+}
+
 /// Why a text is no number, with what it may mean.
 fn refused(text: &str) -> String {
     let readings = readings(text);
@@ -90,6 +120,27 @@ pub fn may_be_one(text: &str, most: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brief_numbers_are_short_whatever_they_are() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (98.5, "98.5"),
+            (0.1 + 0.2, "0.3"),
+            (123_456.0, "123456"),
+            (0.000_123_456, "0.0001235"),
+            (6.6e305, "6.6e305"),
+            (-1.5e-300, "-1.5e-300"),
+            (f64::NAN, "no number"),
+        ] {
+            assert_eq!(brief(value), text);
+        }
+        for exponent in -320..308 {
+            let text = brief(-1.234_567 * 10f64.powi(exponent));
+            assert!(text.len() <= 14, "{text}");
+        }
+    }
 
     #[test]
     fn points_stand_before_fractions_and_commas_between_thousands() {

@@ -1,5 +1,6 @@
 //! Quantities with their units in the type, so that GB is never added to GiB/s.
 
+use crate::number;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -152,6 +153,10 @@ impl Div<FlopsPerSecond> for Flops {
 /// Four significant digits at most, without trailing zeros after the point being cut: `9.876`,
 /// `98.76`, `987.6`, `9876`.
 fn digits(value: f64) -> String {
+    // Tiny values show zeros: the unit is the smallest that there is.
+    if !value.is_finite() || value.abs() >= 1.0 && number::is_long(value) {
+        return number::brief(value);
+    }
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let places = (3 - magnitude).clamp(0, 3) as usize;
     format!("{value:.places$}")

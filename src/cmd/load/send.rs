@@ -314,8 +314,7 @@ impl Loaded<'_> {
         keeper: &mut Keeper,
     ) -> io::Result<()> {
         let plan = &one.sketch.plan;
-        let offered =
-            Offered { rate: plan.rate, burstiness: plan.burstiness, concurrency: plan.concurrency };
+        let offered = Offered::stated(plan.rate, plan.burstiness, plan.concurrency);
         keeper.live.begins(offered.describe(), plan);
         let work = Work {
             level,

@@ -1,28 +1,25 @@
 //! Results of AIPerf: `profile_export.jsonl`, request by request, and `profile_export_aiperf.json`,
-//! the summary. Keys as of AIPerf 0.13 (its JSON export schema). What AIPerf calls
+//! the summary, whose form genai-perf's `profile_export_genai_perf.json` has too. Keys as of AIPerf
+//! 0.13 (its JSON export schema) and of genai_perf/export_data/json_exporter.py. What both call
 //! `inter_token_latency` is one number for a request, which is TPOT here.
 
 use super::{
     level::{Level, Limits, Offered, Request},
-    read::{COUNT_MAX, Source, finite, finite_list},
-    times::{Quantile, Times},
+    read::{FROM_SENDING, Source, TORN, finite, numbers},
+    summary::{self, Summary, Time},
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-fn source(about: &str, level: Level, model: Option<String>) -> Source {
+fn source(client: &'static str, about: &str, level: Level, model: Option<String>) -> Source {
     Source {
-        client: "AIPerf",
+        client,
         model,
         date: None,
         about: Some(about.into()),
         cpu_seconds: None,
         levels: vec![level],
-        notes: vec![
-            "TTFT and E2EL of this client count from the moment of sending: what the client itself \
-             was late by is in none of its numbers"
-                .into(),
-        ],
+        notes: vec![FROM_SENDING.into()],
     }
 }
 
@@ -50,13 +47,27 @@ fn seconds(metrics: &Value, name: &str) -> Option<f64> {
 pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
     let (mut requests, mut failed) = (Vec::new(), BTreeMap::new());
     let (mut start, mut end) = (f64::INFINITY, f64::NEG_INFINITY);
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let value: Value =
-            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
-        let moment = |key: &str| finite(&value["metadata"][key]).map(|moment| moment * 1e-9);
+    let (mut warmup, mut is_torn) = (0, false);
+    let lines: Vec<(usize, &str)> =
+        (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).collect();
+    for (place, (at, line)) in lines.iter().enumerate() {
+        let value: Value = match serde_json::from_str(line) {
+            Ok(value) => value,
+            Err(error) if error.is_eof() && place > 0 && place + 1 == lines.len() => {
+                is_torn = true;
+                break;
+            }
+            Err(error) => return Err(format!("line {at}: {error}")),
+        };
+        let metadata = &value["metadata"];
+        if metadata["benchmark_phase"].as_str() == Some("warmup") {
+            warmup += 1;
+            continue;
+        }
+        let moment = |key: &str| finite(&metadata[key]).map(|moment| moment * 1e-9);
         let (Some(sent), Some(ended)) = (moment("request_start_ns"), moment("request_end_ns"))
         else {
-            return Err(format!("line {}: it lacks request_start_ns or request_end_ns", at + 1));
+            return Err(format!("line {at}: it lacks request_start_ns or request_end_ns"));
         };
         (start, end) = (start.min(sent), end.max(ended));
         let error = &value["error"];
@@ -65,12 +76,8 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
             *failed.entry(kind.to_owned()).or_insert(0) += 1;
             continue;
         }
-        requests.push((
-            sent,
-            request(&value["metrics"]).ok_or_else(|| {
-                format!("line {}: it lacks request_latency or a sequence length", at + 1)
-            })?,
-        ));
+        let request = request(&value["metrics"]).map_err(|why| format!("line {at}: {why}"))?;
+        requests.push((sent, request));
     }
     if requests.is_empty() {
         return Err("no request in it was answered".into());
@@ -78,19 +85,39 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
     requests.sort_by(|one, other| one.0.total_cmp(&other.0));
     let requests: Vec<Request> = requests.into_iter().map(|(_, request)| request).collect();
     let level = Level::of(Offered::default(), &requests, failed, end - start, limits);
-    Ok(source("request by request; what was offered is not in this file", level, None))
+    let about = "request by request; what was offered is not in this file";
+    let mut source = source("AIPerf", about, level, None);
+    if warmup > 0 {
+        let words = format!("{warmup} of its records are of the warm-up, and left out");
+        source.notes.push(words);
+    }
+    if is_torn {
+        source.notes.push(TORN.into());
+    }
+    Ok(source)
 }
 
-fn request(metrics: &Value) -> Option<Request> {
+fn request(metrics: &Value) -> Result<Request, String> {
     let count = |name: &str| finite(&metrics[name]["value"]);
-    let output = count("output_sequence_length").or_else(|| count("output_token_count"))?;
+    let input = count("input_sequence_length");
+    let output = count("output_sequence_length").or_else(|| count("output_token_count"));
     let chunks = &metrics["inter_chunk_latency"];
     let unit = chunks["unit"].as_str().and_then(scale).unwrap_or(1e-3);
-    let gaps: Vec<f64> = finite_list(&chunks["value"]).unwrap_or_default();
-    Some(Request {
-        ttft: seconds(metrics, "time_to_first_token"),
-        e2el: seconds(metrics, "request_latency")?,
-        input: count("input_sequence_length")?,
+    let gaps: Vec<f64> = numbers(&chunks["value"]).unwrap_or_default();
+    let output = summary::tokens(output, "output_sequence_length")?;
+    let (ttft, e2el) =
+        (seconds(metrics, "time_to_first_token"), seconds(metrics, "request_latency"));
+    Ok(Request {
+        ttft,
+        e2el: Some(e2el.ok_or("it lacks request_latency")?),
+        // Without the time of the first token the one of a token says how long the others took.
+        decode: match ttft.filter(|first| *first > 0.0).zip(e2el) {
+            Some((first, whole)) => Some(whole - first),
+            None => seconds(metrics, "inter_token_latency")
+                .filter(|_| ttft.is_none())
+                .map(|token| token * (output - 1.0)),
+        },
+        input: summary::tokens(input, "input_sequence_length")?,
         output,
         is_chunked: gaps.len() as f64 + 1.0 != output,
         gaps: gaps.into_iter().map(|gap| gap * unit).collect(),
@@ -98,50 +125,75 @@ fn request(metrics: &Value) -> Option<Request> {
     })
 }
 
-/// `profile_export_aiperf.json`.
+/// Whether it is a summary of AIPerf or of genai-perf: metrics with their units.
+pub fn is_summary(value: &Value) -> bool {
+    ["time_to_first_token", "request_latency"].iter().any(|key| value[key].get("unit").is_some())
+}
+
+/// Which of the two wrote a summary, by what the other does not write.
+fn client(value: &Value) -> &'static str {
+    let config = &value["input_config"];
+    let has = |value: &Value, keys: &[&str]| keys.iter().any(|key| value.get(key).is_some());
+    let aiperfs = ["aiperf_version", "benchmark_duration", "was_cancelled", "error_summary"];
+    if has(value, &aiperfs) || has(config, &["loadgen", "cli_command"]) {
+        "AIPerf"
+    } else if has(config, &["profile_export_file", "extra_inputs"]) {
+        "genai-perf"
+    } else {
+        "AIPerf or genai-perf, which write the same form"
+    }
+}
+
+/// `profile_export_aiperf.json` or `profile_export_genai_perf.json`.
 ///
 /// # Errors
 /// In words: which number it lacks.
 pub fn summary(value: &Value) -> Result<Source, String> {
     let mean = |name: &str| finite(&value[name]["avg"]);
     let needed = |name: &str| mean(name).ok_or_else(|| format!("it has no {name:?} with \"avg\""));
-    let answered = needed("request_count")?;
+    needed("request_count")?;
+    let answered = summary::count(&value["request_count"]["avg"], "request_count")?;
     let rate = needed("request_throughput")?;
-    let times = |name: &str| times(&value[name], answered as u64);
-    let failed = mean("error_request_count").filter(|count| *count > 0.0);
-    let failed = failed.map(|count| ("not stated".to_owned(), count.clamp(0.0, COUNT_MAX) as u64));
+    let failed = summary::count(&value["error_request_count"]["avg"], "").unwrap_or(0);
     let config = &value["input_config"];
     let of_config = |key: &str| {
-        let of_load = finite(&config["loadgen"][key]);
-        of_load.or_else(|| finite(&config[key])).filter(|number| *number > 0.0)
+        let of_load = &config["loadgen"][key];
+        if of_load.is_null() { &config[key] } else { of_load }
     };
-    let offered = Offered {
-        rate: of_config("request_rate"),
-        burstiness: None,
-        concurrency: of_config("concurrency").map(|most| most as u32),
-    };
-    let duration = if rate > 0.0 { answered / rate } else { 0.0 };
-    let failed = failed.into_iter().collect();
-    let mut level = Level::of(offered, &[], failed, duration, &Limits::default());
-    level.answered = answered as u64;
-    level.input = needed("input_sequence_length")?;
-    level.output =
-        mean("output_sequence_length").map_or_else(|| needed("output_token_count"), Ok)?;
-    level.ttft = times("time_to_first_token");
-    level.tpot = times("inter_token_latency");
-    level.e2el = times("request_latency");
-    level.goodput = mean("goodput");
-    let model = config["endpoint"]["model_names"][0].as_str().map(str::to_owned);
-    Ok(source("a summary: there are no requests to look at one by one", level, model))
-}
-
-fn times(metric: &Value, count: u64) -> Option<Times> {
-    let scale = scale(metric["unit"].as_str()?)?;
-    let time = |key: &str| finite(&metric[key]).map(|time| time * scale);
-    let shares = [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")];
-    let quantile = |(share, key): (f64, &str)| {
-        Some(Quantile { share, value: time(key)?, low: None, high: None })
-    };
-    let quantiles = shares.into_iter().filter_map(quantile).collect();
-    Some(Times { count, mean: time("avg")?, min: time("min"), max: time("max"), quantiles })
+    let offered = Offered::stated(
+        finite(of_config("request_rate")),
+        None,
+        summary::places(of_config("concurrency")),
+    );
+    let duration = if rate > 0.0 { answered as f64 / rate } else { 0.0 };
+    let lengths = [
+        summary::tokens(mean("input_sequence_length"), "input_sequence_length")?,
+        summary::tokens(
+            mean("output_sequence_length").or_else(|| mean("output_token_count")),
+            "output_sequence_length",
+        )?,
+    ];
+    let mut made = Summary::new(offered, [answered, failed], duration, lengths);
+    for (time, name) in [
+        (Time::Ttft, "time_to_first_token"),
+        (Time::Tpot, "inter_token_latency"),
+        (Time::E2el, "request_latency"),
+    ] {
+        let metric = &value[name];
+        let Some(scale) = metric["unit"].as_str().and_then(scale) else { continue };
+        let mean = finite(&metric["avg"]).map(|mean| mean * scale);
+        made.time(time, mean, summary::quantiles(metric, summary::QUANTILES, scale));
+    }
+    made.goodput(mean("goodput"));
+    made.rates_beside(None, mean("output_token_throughput"));
+    let unit = value["benchmark_duration"]["unit"].as_str().and_then(scale);
+    let stated = mean("benchmark_duration").zip(unit).map(|(time, scale)| time * scale);
+    made.beside("the time that it lasted, in seconds,", stated, duration);
+    let tokens = lengths.map(|mean| mean * answered as f64);
+    made.beside("the sum of prompts' tokens", mean("total_isl"), tokens[0]);
+    made.beside("the sum of answers' tokens", mean("total_osl"), tokens[1]);
+    let model = [&config["endpoint"]["model_names"][0], &config["model"][0], &config["model"]];
+    let model = model.into_iter().find_map(Value::as_str).map(str::to_owned);
+    let about = "a summary: there are no requests to look at one by one";
+    Ok(source(client(value), about, made.level(), model))
 }

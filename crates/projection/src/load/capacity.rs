@@ -76,13 +76,13 @@ impl Level {
 
     /// Answered requests a second over the mean time of one: Kleinrock's power, 1/s^2.
     pub fn power(&self) -> Option<f64> {
-        let mean = self.e2el.as_ref()?.mean;
+        let mean = self.e2el.as_ref()?.mean?;
         (mean > 0.0).then(|| self.request_rate() / mean)
     }
 
     /// Tokens a second that a user gets in decode: 1 / median TPOT.
     pub fn user_speed(&self) -> Option<f64> {
-        let token = self.tpot.as_ref()?.median();
+        let token = self.tpot.as_ref()?.median()?;
         (token > 0.0).then(|| 1.0 / token)
     }
 }
@@ -171,7 +171,8 @@ mod tests {
     fn level(offered: Offered, e2el: f64, tpot: f64, rate: f64, limits: &Limits) -> Level {
         let request = Request {
             ttft: Some(e2el - 9.0 * tpot),
-            e2el,
+            e2el: Some(e2el),
+            decode: Some(9.0 * tpot),
             input: 10.0,
             output: 10.0,
             ..Request::default()

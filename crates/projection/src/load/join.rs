@@ -29,7 +29,7 @@ pub struct Engine<'a> {
 /// A time that was measured beside the tiers, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// The mean over requests. Bounds grow no slower than in proportion to lengths, so that the
+    /// The mean over requests, which can be a time ([`super::times::is_time`]). Bounds grow no slower than in proportion to lengths, so that the
     /// bound at mean lengths is none above the mean of bounds; of medians that does not hold.
     pub measured: f64,
     /// What the hardware allows.
@@ -39,17 +39,17 @@ pub struct Share {
 impl Share {
     /// The share of a bound that is reached: bound / measured.
     pub fn of_light(&self) -> f64 {
-        self.tiers.light / self.measured.max(f64::MIN_POSITIVE)
+        self.tiers.light / self.measured
     }
 
     /// The share of L1 that is reached.
     pub fn of_serial(&self) -> f64 {
-        self.tiers.serial / self.measured.max(f64::MIN_POSITIVE)
+        self.tiers.serial / self.measured
     }
 
     /// The share of L2 that is reached, where there is an L2.
     pub fn of_measured(&self) -> Option<f64> {
-        Some(self.tiers.measured? / self.measured.max(f64::MIN_POSITIVE))
+        Some(self.tiers.measured? / self.measured)
     }
 }
 
@@ -173,7 +173,7 @@ pub fn join(level: Level, engine: &Engine<'_>) -> Result<Joined, StepError> {
     let share = |measured: Option<f64>, tiers: Option<Tiers>| {
         Some(Share { measured: measured?, tiers: tiers? })
     };
-    let mean = |times: &Option<super::Times>| times.as_ref().map(|times| times.mean);
+    let mean = |times: &Option<super::Times>| times.as_ref().and_then(|times| times.mean);
     let rest = (level.output - 1.0).max(0.0);
     let whole = match token {
         Some(token) => first.with(&token, |first, token| first + rest * token),
@@ -200,14 +200,12 @@ fn tiers(step: &Step) -> Tiers {
 
 /// Splits the mean time of a request.
 fn parts(level: &Level, prefill: &Step) -> Option<Parts> {
-    let first = level.ttft.as_ref()?.mean;
-    let decode = match &level.e2el {
-        Some(e2el) => (e2el.mean - first).max(0.0),
-        None => level.tpot.as_ref()?.mean * (level.output - 1.0).max(0.0),
-    };
-    let client = level.lateness.as_ref().map_or(0.0, |late| late.mean).clamp(0.0, first.max(0.0));
-    let (time, basis) = match (&level.server_prompt, prefill.measured) {
-        (Some(times), _) => (times.mean, Basis::Server),
+    let mean = |times: &Option<super::Times>| times.as_ref().and_then(|times| times.mean);
+    let first = mean(&level.ttft)?;
+    let decode = level.decode_time()?;
+    let client = mean(&level.lateness).unwrap_or(0.0).clamp(0.0, first);
+    let (time, basis) = match (mean(&level.server_prompt), prefill.measured) {
+        (Some(time), _) => (time, Basis::Server),
         (None, Some(time)) => (time.0, Basis::Measured),
         (None, None) => (prefill.serial.0, Basis::Serial),
     };
@@ -225,7 +223,8 @@ fn explained(
     prefill: &Step,
     replicas: f64,
 ) -> Vec<Explained> {
-    let (Some(decode), Some(token)) = (decode, &level.tpot) else { return Vec::new() };
+    let token = level.tpot.as_ref().and_then(|times| times.mean);
+    let (Some(decode), Some(token)) = (decode, token) else { return Vec::new() };
     let one = |name: &str, seconds: f64| Explained { name: name.into(), seconds };
     let light = decode.light().0;
     let mut list = vec![
@@ -247,6 +246,6 @@ fn explained(
         list.push(one("prompts of other requests", known * busy / (1.0 - busy)));
     }
     let sum: f64 = list.iter().map(|one| one.seconds).sum();
-    list.push(one("not explained", token.mean - sum));
+    list.push(one("not explained", token - sum));
     list
 }

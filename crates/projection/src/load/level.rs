@@ -3,7 +3,7 @@
 use super::{
     over_time::OverTime,
     row::{Ending, Plan, Row, Sample},
-    times::{Portion, Times},
+    times::{Portion, TIME_MAX, Times, is_time},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,19 +16,38 @@ pub struct Offered {
     pub burstiness: Option<f64>,
     /// The most requests at once.
     pub concurrency: Option<u32>,
+    /// Whether the client states that it sent all requests without waiting for any.
+    pub is_all_at_once: bool,
 }
 
+/// The rates of requests that a client can offer, 1/s.
+const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
+
 impl Offered {
+    /// As a client states it: a rate that no client can offer is not known.
+    pub fn stated(rate: Option<f64>, burstiness: Option<f64>, concurrency: Option<u32>) -> Offered {
+        let rate = rate.filter(|rate| RATES.contains(rate));
+        Offered { rate, burstiness, concurrency, is_all_at_once: false }
+    }
+
     /// In words.
     pub fn describe(&self) -> String {
-        match (self.rate, self.concurrency) {
+        // Six places are enough to tell two levels apart.
+        let rate = self.rate.map(|rate| (rate * 1e6).round() / 1e6);
+        match (rate, self.concurrency) {
             (Some(rate), None) => format!("{rate} requests/s, open loop"),
             (Some(rate), Some(most)) => {
                 format!("{rate} requests/s with at most {most} at once: no open loop")
             }
             (None, Some(most)) => format!("{most} at once, closed loop"),
-            (None, None) => "all at once".into(),
+            (None, None) if self.is_all_at_once => "all at once".into(),
+            (None, None) => "load not stated".into(),
         }
+    }
+
+    /// Whether a request was sent when an earlier one had ended.
+    pub fn is_closed(&self) -> bool {
+        self.rate.is_none() && self.concurrency.is_some()
     }
 }
 
@@ -38,7 +57,9 @@ pub struct Request {
     /// From the moment that the client counts from to the first token.
     pub ttft: Option<f64>,
     /// From the same moment to the last token.
-    pub e2el: f64,
+    pub e2el: Option<f64>,
+    /// From the first token to the last.
+    pub decode: Option<f64>,
     /// From the scheduled moment to the sent one.
     pub lateness: Option<f64>,
     /// Tokens of the prompt.
@@ -56,10 +77,60 @@ pub struct Request {
 }
 
 impl Request {
-    /// (E2EL - TTFT) / (N - 1); none for answers of one token.
+    /// The time from the first token to the last / (N - 1); none for answers of one token.
     pub fn tpot(&self) -> Option<f64> {
-        (self.output > 1.0).then(|| Some((self.e2el - self.ttft?) / (self.output - 1.0)))?
+        (self.output > 1.0).then(|| Some(self.decode? / (self.output - 1.0)))?
     }
+
+    /// Whether several tokens came without any time between them: the client did not stream, or
+    /// the server sent them as one. When the first of them was made, nobody knows.
+    pub fn is_at_once(&self) -> bool {
+        self.tpot().is_some_and(|time| !is_time(time))
+    }
+
+    /// Without times that are no measurement ([`is_time`]).
+    pub fn measured(&self) -> Request {
+        let time = |seconds: Option<f64>| seconds.filter(|seconds| is_time(*seconds));
+        let is_at_once = self.is_at_once();
+        // A gap of 0 is one between tokens that were read together.
+        let has_gaps = self.gaps.iter().all(|gap| (0.0..=TIME_MAX).contains(gap));
+        Request {
+            ttft: time(self.ttft).filter(|_| !is_at_once),
+            e2el: time(self.e2el),
+            decode: self.decode.filter(|_| !is_at_once),
+            gaps: if has_gaps { self.gaps.clone() } else { Vec::new() },
+            server_prompt: time(self.server_prompt),
+            server_token: time(self.server_token),
+            ..self.clone()
+        }
+    }
+}
+
+/// What was left out of the times of requests, in words.
+fn left_out(requests: &[Request]) -> Vec<String> {
+    let all = requests.len();
+    let count = |is: &dyn Fn(&Request) -> bool| requests.iter().filter(|one| is(one)).count();
+    let none = |seconds: Option<f64>| seconds.is_some_and(|seconds| !is_time(seconds));
+    let mut words = Vec::new();
+    let at_once = count(&|one| one.is_at_once());
+    if at_once > 0 {
+        words.push(format!(
+            "TTFT, TPOT and ITL are not measured in {at_once} of {all} requests: several tokens \
+             came with no time between the first and the last, as where a client does not stream"
+        ));
+    }
+    for (name, count) in [
+        ("TTFT is", count(&|one| none(one.ttft) && !one.is_at_once())),
+        ("E2EL is", count(&|one| none(one.e2el))),
+    ] {
+        if count > 0 {
+            words.push(format!(
+                "{name} not measured in {count} of {all} requests: the file has 0 there, or no \
+                 time that can be"
+            ));
+        }
+    }
+    words
 }
 
 /// One level of load.
@@ -132,7 +203,16 @@ impl Limits {
         };
         within(self.ttft, request.ttft)
             && (request.output <= 1.0 || within(self.tpot, request.tpot()))
-            && within(self.e2el, Some(request.e2el))
+            && within(self.e2el, request.e2el)
+    }
+
+    /// Whether each limit is of a time that was measured: without that nobody knows which requests
+    /// keep it.
+    fn can_be_told(&self, level: &Level) -> bool {
+        let told = |limit: Option<f64>, times: &Option<Times>| limit.is_none() || times.is_some();
+        told(self.ttft, &level.ttft)
+            && (level.output <= 1.0 || told(self.tpot, &level.tpot))
+            && told(self.e2el, &level.e2el)
     }
 }
 
@@ -145,6 +225,9 @@ impl Level {
         duration: f64,
         limits: &Limits,
     ) -> Level {
+        let words = left_out(requests);
+        let duration = if is_time(duration) { duration } else { 0.0 };
+        let requests: Vec<Request> = requests.iter().map(Request::measured).collect();
         let count = requests.len() as f64;
         let times = |of: &dyn Fn(&Request) -> Option<f64>| {
             Times::of(&requests.iter().filter_map(of).collect::<Vec<_>>())
@@ -154,12 +237,12 @@ impl Level {
         };
         let unchunked = requests.iter().filter(|one| !one.is_chunked);
         let gaps: Vec<f64> = unchunked.flat_map(|one| one.gaps.iter().copied()).collect();
-        let over = |one: &Request| Some(one.tpot()? / one.server_token.filter(|time| *time > 0.0)?);
+        let over = |one: &Request| Some(one.tpot()? / one.server_token?);
         let answers: Vec<bool> = requests.iter().map(|one| limits.are_kept(one)).collect();
         let kept = answers.iter().filter(|is| **is).count() as f64;
         let missing = failed.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
         let has_limits = !limits.is_empty() && duration > 0.0;
-        Level {
+        let mut level = Level {
             offered,
             answered: requests.len() as u64,
             failed,
@@ -168,11 +251,11 @@ impl Level {
             output: mean(&|one| one.output),
             ttft: times(&|one| one.ttft),
             tpot: times(&Request::tpot),
-            itl: Times::of(&gaps),
-            e2el: times(&|one| Some(one.e2el)),
+            itl: Times::of(&gaps).and_then(Times::above_nothing),
+            e2el: times(&|one| one.e2el),
             lateness: times(&|one| one.lateness),
             server_prompt: times(&|one| one.server_prompt),
-            over_server: times(&over).map(|times| times.median()),
+            over_server: times(&over).and_then(|times| times.median()),
             chunked: requests.iter().filter(|one| one.is_chunked).count() as u64,
             goodput: has_limits.then(|| kept / duration),
             // Where failures stood among the others, only the rows of this program's client tell.
@@ -180,8 +263,17 @@ impl Level {
             over_time: None,
             server: Vec::new(),
             requests: requests.into(),
-            notes: Vec::new(),
+            notes: words,
+        };
+        if level.answered > 0 && !limits.can_be_told(&level) {
+            (level.goodput, level.kept) = (None, None);
+            level.notes.push(
+                "which requests keep the limits is not known: a limit is of a time that was not \
+                 measured"
+                    .into(),
+            );
         }
+        level
     }
 
     /// Of rows of the client of this program, warm-up left out.
@@ -201,12 +293,11 @@ impl Level {
             arrived += f64::from(row.input.unwrap_or(row.asked_input));
             wanted += f64::from(row.asked_output);
             came += f64::from(row.tokens());
-            requests.extend(request(row));
+            requests.push(request(row));
         }
         let start = rows.iter().map(|row| row.scheduled).fold(f64::INFINITY, f64::min);
         let end = rows.iter().map(|row| row.ended).fold(f64::NEG_INFINITY, f64::max);
-        let Plan { rate, concurrency, burstiness, .. } = *plan;
-        let offered = Offered { rate, burstiness, concurrency };
+        let offered = Offered::stated(plan.rate, plan.burstiness, plan.concurrency);
         let duration = (end - start).max(0.0);
         let mut level = Level::of(offered, &requests, failed, duration, limits);
         level.over_time = OverTime::of(&rows, plan.rate.is_some());
@@ -214,8 +305,7 @@ impl Level {
             let answers: Vec<bool> = rows
                 .iter()
                 .map(|row| {
-                    let request = (row.ending == Ending::Answered).then(|| request(row)).flatten();
-                    request.is_some_and(|request| limits.are_kept(&request))
+                    row.ending == Ending::Answered && limits.are_kept(&request(row).measured())
                 })
                 .collect();
             level.kept = Portion::of(&answers, 0);
@@ -268,12 +358,16 @@ impl Level {
     /// Requests that are in decode at once on average, by Little's law: their rate times the time
     /// from the first to the last token. Requests that the file does not have are not counted.
     pub fn decoding(&self) -> Option<f64> {
-        let (ttft, e2el) = (self.ttft.as_ref()?, self.e2el.as_ref());
-        let time = match e2el {
-            Some(e2el) => e2el.mean - ttft.mean,
-            None => self.tpot.as_ref()?.mean * (self.output - 1.0).max(0.0),
-        };
-        Some((self.request_rate() * time).max(0.0))
+        Some(self.request_rate() * self.decode_time()?)
+    }
+
+    /// Mean time from the first token to the last, seconds; none where it is not known.
+    pub fn decode_time(&self) -> Option<f64> {
+        let mean = |times: &Option<Times>| times.as_ref().and_then(|times| times.mean);
+        match (mean(&self.e2el), mean(&self.ttft)) {
+            (Some(whole), Some(first)) => Some((whole - first).max(0.0)),
+            _ => Some(mean(&self.tpot)? * (self.output - 1.0).max(0.0)),
+        }
     }
 }
 
@@ -282,12 +376,13 @@ impl Level {
 const TOKENS_OFF: f64 = 0.02;
 
 /// A row as any client's request.
-fn request(row: &Row) -> Option<Request> {
+pub(super) fn request(row: &Row) -> Request {
     let tokens = f64::from(row.tokens());
     let after_first = tokens - 1.0;
-    Some(Request {
+    Request {
         ttft: row.ttft(),
-        e2el: row.e2el()?,
+        e2el: row.e2el(),
+        decode: row.last.zip(row.first).map(|(last, first)| last - first),
         lateness: Some(row.sent - row.scheduled),
         input: f64::from(row.input.unwrap_or(row.asked_input)),
         output: tokens,
@@ -298,5 +393,5 @@ fn request(row: &Row) -> Option<Request> {
             .server_answer
             .filter(|_| after_first > 0.0)
             .map(|time| time / after_first),
-    })
+    }
 }

@@ -1,6 +1,9 @@
 //! A level of load over time: how many requests are under way, and what drifts while it lasts.
 
-use super::row::{Ending, Row};
+use super::{
+    level,
+    row::{Ending, Row},
+};
 use fizeau_domain::stats::{interval::ratio_interval, quantile};
 
 /// The most windows that a level is divided into.
@@ -141,7 +144,7 @@ fn windows(rows: &[&Row], begin: f64, end: f64) -> Vec<Window> {
         windows[from].scheduled += 1;
         if row.ending == Ending::Answered {
             windows[to].answered += 1;
-            firsts[from].extend(row.ttft());
+            firsts[from].extend(ttft(row));
             tokens[from].extend(tpot(row));
         } else {
             windows[from].failed += 1;
@@ -158,9 +161,12 @@ fn windows(rows: &[&Row], begin: f64, end: f64) -> Vec<Window> {
     windows
 }
 
+fn ttft(row: &Row) -> Option<f64> {
+    level::request(row).measured().ttft
+}
+
 fn tpot(row: &Row) -> Option<f64> {
-    let tokens = f64::from(row.tokens());
-    (tokens > 1.0).then(|| Some((row.last? - row.first?) / (tokens - 1.0)))?
+    level::request(row).measured().tpot()
 }
 
 fn drifts(rows: &[&Row]) -> Vec<Drift> {
@@ -171,8 +177,7 @@ fn drifts(rows: &[&Row]) -> Vec<Drift> {
         return Vec::new();
     }
     type Time = fn(&Row) -> Option<f64>;
-    let times: [(&'static str, Time); 3] =
-        [("TTFT", Row::ttft), ("TPOT", tpot), ("E2EL", Row::e2el)];
+    let times: [(&'static str, Time); 3] = [("TTFT", ttft), ("TPOT", tpot), ("E2EL", Row::e2el)];
     let drift = |(name, time): (&'static str, Time)| {
         let values = |rows: &[&Row]| -> Vec<f64> {
             let times = rows.iter().filter_map(|row| time(row));

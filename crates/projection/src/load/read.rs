@@ -1,23 +1,24 @@
-//! Results of clients: of this program, of `vllm bench serve` and of AIPerf, told apart by what is
-//! in them.
+//! Results of clients: of this program and of others, told apart by what is in them.
 
 use super::{
-    aiperf,
+    aiperf, clients,
     level::{Level, Limits},
     row::{Header, Line, Row, Sample, Stop, VERSION},
     vllm,
 };
+use fizeau_domain::{number::brief, python};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 
 /// The most bytes of a file of results.
 pub const BYTES_MAX: u64 = 1 << 30;
 
-/// No summary has more requests than this: above it a number is a mistake, and its sums overflow.
-pub(super) const COUNT_MAX: f64 = 1e15;
-
 /// The most levels of a file.
 const LEVELS_MAX: usize = 10_000;
+
+/// What is to know of clients that count from the moment of sending.
+pub(super) const FROM_SENDING: &str = "TTFT and E2EL of this client count from the moment of sending: what the client itself was \
+     late by is in none of its numbers";
 
 /// What a file of results holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,30 +48,64 @@ pub fn read(text: &str, limits: &Limits) -> Result<Source, String> {
     if first.starts_with("{\"load\":") {
         return own(text, limits);
     }
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let value = match values.next() {
+    let json = python::json(text);
+    let mut source = foreign(&json, limits)?;
+    if json != text {
+        source.notes.push(
+            "NaN and Infinity, which Python writes and JSON does not have, are taken as not known"
+                .into(),
+        );
+    }
+    Ok(source)
+}
+
+fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {
+    let first = serde_json::Deserializer::from_str(text).into_iter::<Value>().next();
+    let first = match first {
+        Some(Ok(Value::Array(items))) => items.into_iter().next().unwrap_or_default(),
         Some(Ok(value)) => value,
         Some(Err(error)) => return Err(format!("it is no JSON: {error}")),
         None => return Err("it is empty".into()),
     };
-    let has = |key: &str| value.get(key).is_some();
-    if has("metadata") && has("metrics") {
+    let has = |keys: &[&str]| keys.iter().all(|key| first.get(key).is_some());
+    if has(&["metadata", "metrics"]) && !text.trim_start().starts_with('[') {
         return aiperf::records(text, limits);
     }
-    if ["time_to_first_token", "request_latency"].iter().any(|key| value[key].get("unit").is_some())
-    {
-        return aiperf::summary(&value);
+    let (values, is_torn) = values(text)?;
+    let mut source = if aiperf::is_summary(&first) {
+        aiperf::summary(&first)
+    } else if has(&["completed", "duration"]) {
+        vllm::results(&values, limits)
+    } else {
+        clients::read(&values).unwrap_or_else(|| Err(UNKNOWN.into()))
+    }?;
+    if is_torn {
+        source.notes.push(TORN.into());
     }
-    if has("completed") && has("duration") {
-        let all = std::iter::once(Ok(value)).chain(values);
-        let all = all.take(LEVELS_MAX).collect::<Result<Vec<_>, _>>();
-        let all = all.map_err(|error| format!("it is no JSON to its end: {error}"))?;
-        return vllm::results(&all, limits);
+    Ok(source)
+}
+
+const UNKNOWN: &str = "it is of no client that is known: neither of `vllm bench serve \
+    --save-result` or sglang.bench_serving, nor of AIPerf (profile_export_aiperf.json or \
+    profile_export.jsonl), genai-perf, guidellm, llmperf, inference-benchmarker, inference-perf \
+    or trtllm-bench, nor requests one by one as docs/load.md has them";
+
+/// What is said of a file whose writer was killed.
+pub(super) const TORN: &str = "its last line is torn and left out";
+
+/// Values one after the other, or a list of them, and whether the last one is torn.
+fn values(text: &str) -> Result<(Vec<Value>, bool), String> {
+    let mut list = Vec::new();
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>().take(LEVELS_MAX) {
+        match value {
+            Ok(Value::Array(items)) if list.is_empty() => list.extend(items),
+            Ok(value) => list.push(value),
+            Err(error) if error.is_eof() && !list.is_empty() => return Ok((list, true)),
+            Err(error) => return Err(format!("it is no JSON to its end: {error}")),
+        }
     }
-    Err("it is of no client that is known: neither of `vllm bench serve --save-result`, nor \
-         AIPerf's profile_export_aiperf.json or profile_export.jsonl, nor requests \
-         one by one as docs/load.md has them"
-        .into())
+    list.truncate(LEVELS_MAX);
+    Ok((list, false))
 }
 
 /// The lines of a file of requests one by one.
@@ -152,7 +187,7 @@ fn own(text: &str, limits: &Limits) -> Result<Source, String> {
         if measured < plan.requests && !is_over {
             level.notes.push(format!(
                 "{measured} of {} requests are in the file: the run ended before the others did",
-                plan.requests
+                brief(plan.requests as f64)
             ));
         }
         levels.push(level);
@@ -164,7 +199,7 @@ fn own(text: &str, limits: &Limits) -> Result<Source, String> {
         Some(_) => {}
     }
     if is_torn {
-        notes.push("its last line is torn and left out".into());
+        notes.push(TORN.into());
     }
     Ok(Source {
         client: "requests one by one",
@@ -190,7 +225,15 @@ pub(super) fn finite(value: &Value) -> Option<f64> {
     value.as_f64().filter(|number| number.is_finite())
 }
 
-/// Numbers of a list; an element that is none is refused.
-pub(super) fn finite_list(value: &Value) -> Option<Vec<f64>> {
-    value.as_array()?.iter().map(finite).collect()
+/// Numbers of a list. What Python writes for one that is none is NaN; another element is refused.
+pub(super) fn numbers(value: &Value) -> Option<Vec<f64>> {
+    let number = |value: &Value| match value {
+        Value::Null => Some(f64::NAN),
+        Value::String(text) if text == "inf" => Some(f64::NAN),
+        _ => value.as_f64(),
+    };
+    value.as_array()?.iter().map(number).collect()
 }
+
+#[cfg(test)]
+mod tests;

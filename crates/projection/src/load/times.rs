@@ -25,6 +25,19 @@ const NORMAL_FROM: f64 = 100.0;
 /// Standard deviations on each side of the middle 95 % of a normal distribution.
 const NORMAL: f64 = 1.959_963_984_540_054;
 
+/// The shortest time of a request or of a token that a client can have measured, seconds: no event
+/// comes through a socket in less. Clients write 0 where they have measured nothing.
+pub const TIME_MIN: f64 = 1e-6;
+
+/// The longest, seconds: thirty years.
+pub const TIME_MAX: f64 = 1e9;
+
+/// Whether a number of seconds can be the measured time of a request or of a token. What a client
+/// writes where it has measured nothing is none: 0, a negative number, no number.
+pub fn is_time(seconds: f64) -> bool {
+    (TIME_MIN..=TIME_MAX).contains(&seconds)
+}
+
 /// One quantile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
@@ -44,8 +57,8 @@ pub struct Quantile {
 pub struct Times {
     /// How many.
     pub count: u64,
-    /// Their mean.
-    pub mean: f64,
+    /// Their mean; none where a summary does not state it.
+    pub mean: Option<f64>,
     /// The smallest; none where only a summary is known.
     pub min: Option<f64>,
     /// The largest; none where only a summary is known.
@@ -80,11 +93,42 @@ impl Times {
         };
         Some(Times {
             count: values.len() as u64,
-            mean: values.iter().sum::<f64>() / values.len() as f64,
+            mean: Some(values.iter().sum::<f64>() / values.len() as f64),
             min: sorted.first().copied(),
             max: sorted.last().copied(),
             quantiles: SHARES.into_iter().filter(|share| is_stated(*share)).map(one).collect(),
         })
+    }
+
+    /// Of what a client's summary states, seconds; what can be no time is left out. None where
+    /// neither a mean nor a quantile is left.
+    pub fn of_summary(
+        count: u64,
+        mean: Option<f64>,
+        quantiles: impl IntoIterator<Item = (f64, Option<f64>)>,
+    ) -> Option<Times> {
+        let time = |seconds: Option<f64>| seconds.filter(|seconds| is_time(*seconds));
+        let quantile = |(share, value): (f64, Option<f64>)| {
+            Some(Quantile { share, value: time(value)?, low: None, high: None })
+        };
+        let quantiles: Vec<Quantile> = quantiles.into_iter().filter_map(quantile).collect();
+        let mean = time(mean);
+        (mean.is_some() || !quantiles.is_empty()).then_some(Times {
+            count,
+            mean,
+            min: None,
+            max: None,
+            quantiles,
+        })
+    }
+
+    /// Without quantiles that can be no time: of gaps between tokens that were read together. None
+    /// where the mean can be none.
+    pub fn above_nothing(mut self) -> Option<Times> {
+        self.mean.filter(|mean| is_time(*mean))?;
+        self.quantiles.retain(|one| is_time(one.value));
+        self.min = self.min.filter(|least| is_time(*least));
+        Some(self)
     }
 
     /// A quantile, where it is known.
@@ -93,8 +137,8 @@ impl Times {
     }
 
     /// The median, or the mean where no median is known.
-    pub fn median(&self) -> f64 {
-        self.at(0.5).map_or(self.mean, |one| one.value)
+    pub fn median(&self) -> Option<f64> {
+        self.at(0.5).map(|one| one.value).or(self.mean)
     }
 }
 

@@ -1,27 +1,63 @@
-//! Results of `vllm bench serve --save-result`, with `--save-detailed` request by request.
+//! Results of `vllm bench serve --save-result`, with `--save-detailed` request by request, and of
+//! `sglang.bench_serving --output-file`, which began as a copy of it.
 //!
-//! Keys as of vllm/benchmarks/serve.py of vLLM 0.32. Times of requests are in seconds and count
-//! from the moment of sending, summaries are in milliseconds.
+//! Keys as of vllm/benchmarks/serve.py of vLLM 0.32, and of python/sglang/bench_serving.py of
+//! SGLang. Times of requests are in seconds and count from the moment of sending, summaries are in
+//! milliseconds.
 
 use super::{
     level::{Level, Limits, Offered, Request},
-    read::{COUNT_MAX, Source, finite, finite_list},
-    times::{Quantile, Times},
+    read::{Source, finite, numbers},
+    summary::{self, Summary, Time},
+    times::is_time,
 };
 use fizeau_domain::stats::quantile;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
+/// Keys that only SGLang's client writes.
+const SGLANGS: [&str; 4] = [
+    "total_output_tokens_retokenized",
+    "mean_e2e_latency_ms",
+    "accept_length",
+    "sharegpt_output_len",
+];
+
+/// Keys that vLLM's client writes.
+const VLLMS: [&str; 6] = [
+    "endpoint_type",
+    "tokenizer_id",
+    "model_id",
+    "burstiness",
+    "total_token_throughput",
+    "max_concurrent_requests",
+];
+
+/// Whose client wrote a result, by keys that no other writes.
+fn client(value: &Value) -> &'static str {
+    let has = |keys: &[&str]| keys.iter().any(|key| value.get(key).is_some());
+    match (has(&SGLANGS), has(&VLLMS)) {
+        (true, _) => "sglang.bench_serving",
+        (false, true) => "vllm bench serve",
+        (false, false) => "a client that is not known, which writes keys as vllm bench serve does",
+    }
+}
+
 /// Every result of a file (`--append-result` writes one after the other).
 pub fn results(all: &[Value], limits: &Limits) -> Result<Source, String> {
     let levels = all.iter().map(|value| level(value, limits)).collect::<Result<Vec<_>, _>>()?;
     let text = |key: &str| all.first().and_then(|value| value[key].as_str()).map(str::to_owned);
-    let mut notes = vec![
-        "TTFT and E2EL of this client count from the moment of sending: what the client itself was \
-         late by is in none of its numbers"
-            .to_owned(),
-    ];
-    if all.iter().any(|value| value.get("spec_decode_acceptance_length").is_some()) {
+    let client = all.first().map_or("no client", client);
+    let mut notes = vec![super::read::FROM_SENDING.to_owned()];
+    if all.iter().any(|one| self::client(one) != client) {
+        notes.push("its results are of several clients: the first is named".into());
+    }
+    let speculates = |value: &Value| {
+        ["spec_decode_acceptance_length", "accept_length"]
+            .iter()
+            .any(|key| finite(&value[*key]).is_some_and(|length| length > 1.0))
+    };
+    if all.iter().any(speculates) {
         notes.push(
             "the server decodes speculatively: a step makes more than one token of a sequence, and \
              tokens may come faster than one step each"
@@ -32,7 +68,7 @@ pub fn results(all: &[Value], limits: &Limits) -> Result<Source, String> {
         notes.push("arrivals are gamma with a burstiness other than 1: no Poisson process".into());
     }
     Ok(Source {
-        client: "vllm bench serve",
+        client,
         model: text("model_id"),
         date: text("date"),
         about: text("backend").map(|backend| format!("backend {backend}")),
@@ -42,45 +78,70 @@ pub fn results(all: &[Value], limits: &Limits) -> Result<Source, String> {
     })
 }
 
-fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
-    let number = |key: &str| {
-        let number = finite(&value[key]).filter(|number| *number >= 0.0);
-        number.ok_or_else(|| format!("{key:?} is no number of 0 or more"))
-    };
-    let duration = number("duration")?;
-    let most = value["max_concurrency"].as_u64().and_then(|most| u32::try_from(most).ok());
-    let rate = finite(&value["request_rate"]).filter(|rate| *rate > 0.0);
-    let burstiness = finite(&value["burstiness"]);
-    let offered = Offered { rate, burstiness, concurrency: most };
-    if let Some(detailed) = detailed(value)? {
-        let (requests, failed) = detailed;
-        return Ok(Level::of(offered, &requests, failed, duration, limits));
-    }
-    let answered = number("completed")?.min(COUNT_MAX);
-    let each = |key: &str| Ok::<_, String>(number(key)? / answered.max(1.0));
-    let failed = finite(&value["failed"]).unwrap_or(0.0).clamp(0.0, COUNT_MAX) as u64;
-    let failed = (failed > 0).then(|| ("not stated".to_owned(), failed)).into_iter().collect();
-    let times = |name: &str| summary(value, name, answered as u64);
-    let mut level = Level::of(offered, &[], failed, duration, &Limits::default());
-    level.answered = answered as u64;
-    (level.input, level.output) = (each("total_input_tokens")?, each("total_output_tokens")?);
-    (level.ttft, level.tpot) = (times("ttft"), times("tpot"));
-    (level.itl, level.e2el) = (times("itl"), times("e2el"));
-    level.goodput = finite(&value["request_goodput"]);
-    level.notes.push("without --save-detailed there are no requests to look at one by one".into());
-    Ok(level)
+fn offered(value: &Value) -> Offered {
+    let rate = &value["request_rate"];
+    let offered = Offered::stated(
+        finite(rate),
+        finite(&value["burstiness"]),
+        summary::places(&value["max_concurrency"]),
+    );
+    let is_all_at_once = rate.as_str() == Some("inf") && offered.concurrency.is_none();
+    Offered { is_all_at_once, ..offered }
 }
 
-fn summary(value: &Value, name: &str, count: u64) -> Option<Times> {
-    let time = |what: &str| finite(&value[format!("{what}_{name}_ms")]).map(|time| time / 1e3);
-    let shares = [(0.5, "median"), (0.75, "p75"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")];
-    let shares = shares.into_iter().chain([(0.999, "p99.9")]);
-    let quantile = |(share, key): (f64, &str)| {
-        Some(Quantile { share, value: time(key)?, low: None, high: None })
+fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
+    let number = |key: &str| finite(&value[key]);
+    let duration = number("duration").ok_or("\"duration\" is no number")?;
+    let offered = offered(value);
+    let answered = summary::count(&value["completed"], "completed")?;
+    let failed = summary::count(&value["failed"], "failed").unwrap_or(0);
+    let each = |key: &str| {
+        let sum = number(key).map(|sum| sum / answered.max(1) as f64);
+        summary::tokens(sum, key)
     };
-    let quantiles = shares.filter_map(quantile).collect();
-    (count > 0).then_some(())?;
-    Some(Times { count, mean: time("mean")?, min: None, max: None, quantiles })
+    if let Some((requests, failed)) = detailed(value)? {
+        let mut level = Level::of(offered, &requests, failed, duration, limits);
+        let sum = |mean: f64| mean * level.answered as f64;
+        let sums = [
+            ("the sum of prompts' tokens", number("total_input_tokens"), sum(level.input)),
+            ("the sum of answers' tokens", number("total_output_tokens"), sum(level.output)),
+            ("the number of answered requests", number("completed"), level.answered as f64),
+        ];
+        let words = sums.into_iter().filter_map(|(name, all, sum)| summary::beside(name, all, sum));
+        level.notes.extend(words);
+        return Ok(level);
+    }
+    let lengths = [each("total_input_tokens")?, each("total_output_tokens")?];
+    let mut made = Summary::new(offered, [answered, failed], duration, lengths);
+    for (time, name) in
+        [(Time::Ttft, "ttft"), (Time::Tpot, "tpot"), (Time::Itl, "itl"), (Time::E2el, "e2el")]
+    {
+        // SGLang's name for the time to the last token.
+        let name = if time == Time::E2el && value.get("mean_e2e_latency_ms").is_some() {
+            "e2e_latency"
+        } else {
+            name
+        };
+        let at = |what: &str| finite(&value[format!("{what}_{name}_ms")]).map(|time| time / 1e3);
+        let median = [(0.5, at("median").or_else(|| at("p50")))];
+        let others = summary::QUANTILES[1..].iter().map(|(share, key)| (*share, at(key)));
+        made.time(time, at("mean"), median.into_iter().chain(others).collect());
+    }
+    // Some of its versions wrote the key with a colon.
+    made.goodput(number("request_goodput").or_else(|| number("request_goodput:")));
+    made.rates_beside(number("request_throughput"), number("output_throughput"));
+    if let Some(prompts) = number("num_prompts").filter(|_| value.get("failed").is_some()) {
+        made.beside("the number of requests", Some(prompts), (answered + failed) as f64);
+    }
+    let again = number("total_output_tokens_retokenized");
+    if again.is_some_and(|again| again < lengths[1] * answered as f64 / 2.0) {
+        made.note(
+            "the text that came back has fewer than half of the tokens that the server is said to \
+             have made: little or nothing was answered",
+        );
+    }
+    made.note("without --save-detailed there are no requests to look at one by one");
+    Ok(made.level())
 }
 
 type Detailed = (Vec<Request>, BTreeMap<String, u64>);
@@ -88,13 +149,12 @@ type Detailed = (Vec<Request>, BTreeMap<String, u64>);
 /// Request by request, where the file has that.
 fn detailed(value: &Value) -> Result<Option<Detailed>, String> {
     let Some(firsts) = value.get("ttfts") else { return Ok(None) };
-    let list = |key: &str| {
-        finite_list(&value[key]).ok_or_else(|| format!("{key:?} is no list of numbers"))
-    };
-    let firsts = finite_list(firsts).ok_or("\"ttfts\" is no list of numbers")?;
+    let list =
+        |key: &str| numbers(&value[key]).ok_or_else(|| format!("{key:?} is no list of numbers"));
+    let firsts = numbers(firsts).ok_or("\"ttfts\" is no list of numbers")?;
     let (inputs, outputs) = (list("input_lens")?, list("output_lens")?);
     let gaps = value["itls"].as_array().ok_or("\"itls\" is no list")?;
-    let starts = value.get("start_times").and_then(finite_list);
+    let starts = value.get("start_times").and_then(numbers);
     let errors = value["errors"].as_array();
     if [inputs.len(), outputs.len(), gaps.len()].iter().any(|length| *length != firsts.len()) {
         return Err("its lists are not of one length".into());
@@ -111,13 +171,18 @@ fn detailed(value: &Value) -> Result<Option<Detailed>, String> {
             *failed.entry("error of the client or server".to_owned()).or_insert(0) += 1;
             continue;
         }
-        let gaps = finite_list(&gaps[at]).ok_or("\"itls\" is no list of lists of numbers")?;
+        let gaps = numbers(&gaps[at]).ok_or("\"itls\" is no list of lists of numbers")?;
+        let decode = gaps.iter().sum::<f64>();
+        let ttft = Some(firsts[at]).filter(|first| first.is_finite());
+        // Without the time of its first token nobody knows how long the whole took.
+        let whole = ttft.filter(|first| is_time(*first)).map(|first| first + decode);
         requests.push(Request {
-            ttft: Some(firsts[at]),
-            e2el: firsts[at] + gaps.iter().sum::<f64>(),
+            ttft,
+            e2el: whole.filter(|whole| whole.is_finite()),
+            decode: Some(decode).filter(|decode| decode.is_finite()),
             lateness: None,
-            input: inputs[at],
-            output: outputs[at],
+            input: summary::tokens(Some(inputs[at]), "input_lens")?,
+            output: summary::tokens(Some(outputs[at]), "output_lens")?,
             is_chunked: gaps.len() as f64 + 1.0 != outputs[at],
             gaps,
             ..Request::default()
@@ -150,7 +215,13 @@ pub fn written(source: &Source, level: &Level) -> Value {
     put("model_id", json!(source.model));
     put("tokenizer_id", json!(source.model));
     put("num_prompts", json!(level.answered + level.failures()));
-    put("request_rate", level.offered.rate.map_or_else(|| json!("inf"), |rate| json!(rate)));
+    let is_stated = level.offered.is_closed() || level.offered.is_all_at_once;
+    let asked = match level.offered.rate {
+        Some(rate) => json!(rate),
+        None if is_stated => json!("inf"),
+        None => Value::Null,
+    };
+    put("request_rate", asked);
     put("burstiness", json!(level.offered.burstiness));
     put("max_concurrency", json!(level.offered.concurrency));
     put("duration", json!(level.duration));
@@ -167,7 +238,7 @@ pub fn written(source: &Source, level: &Level) -> Value {
         ("ttft", requests.iter().filter_map(|one| one.ttft).collect()),
         ("tpot", requests.iter().filter_map(Request::tpot).collect()),
         ("itl", gaps().collect()),
-        ("e2el", requests.iter().map(|one| one.e2el).collect()),
+        ("e2el", requests.iter().filter_map(|one| one.e2el).collect()),
     ];
     for (name, values) in all {
         let finite: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
@@ -188,7 +259,7 @@ pub fn written(source: &Source, level: &Level) -> Value {
         let list = |of: &dyn Fn(&Request) -> Value| requests.iter().map(of).collect::<Value>();
         put("input_lens", list(&|one| json!(one.input)));
         put("output_lens", list(&|one| json!(one.output)));
-        put("ttfts", list(&|one| json!(one.ttft.unwrap_or(one.e2el))));
+        put("ttfts", list(&|one| json!(one.ttft.or(one.e2el).unwrap_or(0.0))));
         put("itls", list(&|one| json!(one.gaps)));
         put("errors", list(&|_| json!("")));
     }

@@ -1,11 +1,18 @@
 //! A cell in digits, for people and for machines.
 
 use crate::Cell;
-use fizeau_domain::spec::STUB;
+use fizeau_domain::{
+    number::{brief, is_long},
+    spec::STUB,
+};
 use serde_json::{Number, Value};
 
-/// For people: few digits, with a unit. Not yet [clean](super::clean).
+/// For people: few digits, with a unit. Not yet [clean](super::clean). What is no number is shown as
+/// what is not there.
 pub fn text(cell: &Cell) -> String {
+    if number(cell).is_some_and(|number| !number.is_finite()) {
+        return text(&Cell::Absent);
+    }
     match cell {
         Cell::Text(text) | Cell::Code(text) => text.clone(),
         Cell::Bandwidth(rate) => rate.to_string(),
@@ -15,9 +22,9 @@ pub fn text(cell: &Cell) -> String {
         Cell::Share(share) => percent(*share),
         Cell::StubShare(share) => format!("{} ({STUB})", percent(*share)),
         Cell::Ratio(ratio) | Cell::Relative { value: ratio, is_stub: false } => {
-            format!("{ratio:.3}x")
+            format!("{}x", thousandths(*ratio))
         }
-        Cell::Relative { value, is_stub: true } => format!("{value:.3}x ({STUB})"),
+        Cell::Relative { value, is_stub: true } => format!("{}x ({STUB})", thousandths(*value)),
         Cell::Count(count) => count.to_string(),
         Cell::Number(number, "") => digits(*number),
         Cell::Number(number, unit) => format!("{} {unit}", digits(*number)),
@@ -37,8 +44,16 @@ fn bar(from: f64, to: f64) -> String {
     format!("{}{}", "\u{b7}".repeat(first), "\u{2588}".repeat(last.saturating_sub(first).max(1)))
 }
 
+/// Three places after the point.
+fn thousandths(number: f64) -> String {
+    if number.abs() >= 1e6 { brief(number) } else { format!("{number:.3}") }
+}
+
 /// Four significant digits.
 fn digits(number: f64) -> String {
+    if is_long(number) {
+        return brief(number);
+    }
     let magnitude = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
     format!("{number:.*}", (3 - magnitude).clamp(0, 6) as usize)
 }
@@ -46,6 +61,9 @@ fn digits(number: f64) -> String {
 /// A share with one place after the point, two below one percent.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
+    if percent.abs() >= 1e6 {
+        return format!("{} %", brief(percent));
+    }
     if percent.abs() < 1.0 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }
 }
 

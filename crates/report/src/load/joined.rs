@@ -5,7 +5,7 @@ use super::{Join, Named};
 use crate::{
     Axis, Block, Cell, Chart, Column, Fact, FactLimit, Quantity, Series, SeriesKind, Table, Weight,
 };
-use fizeau_domain::units::Seconds;
+use fizeau_domain::{number::brief, units::Seconds};
 use fizeau_projection::{
     load::{Explained, Joined, Share},
     project::Limits,
@@ -95,6 +95,11 @@ fn impossible(name: &str, beyond: &[&str], join: &Join<'_>) -> String {
     )
 }
 
+/// With places after the point, and with an exponent where that is shorter.
+fn places(number: f64, places: usize) -> String {
+    if number.abs() >= 1e6 { brief(number) } else { format!("{number:.places$}") }
+}
+
 fn seconds(time: f64) -> Cell {
     Cell::Time(Seconds(time))
 }
@@ -148,18 +153,19 @@ fn words(name: &str, one: &Joined) -> Option<String> {
     let rest = one.explained.last().map_or(0.0, |last| last.seconds);
     let rest = match rest >= 0.0 {
         true => {
-            format!("{} ({:.0} %) is not explained", Seconds(rest), rest / share.measured * 100.0)
+            let percent = places(rest / share.measured * 100.0, 0);
+            format!("{} ({percent} %) is not explained", Seconds(rest))
         }
         false => format!("these explain {} more than was measured", Seconds(-rest)),
     };
     Some(format!(
-        "{name}: TPOT {} is {:.2} x {tier} ({}) and {:.2} x L0 at {:.1} sequences in \
+        "{name}: TPOT {} is {} x {tier} ({}) and {} x L0 at {} sequences in \
          decode.{list} {rest}.",
         Seconds(share.measured),
-        share.measured / known.max(f64::MIN_POSITIVE),
+        places(share.measured / known, 2),
         Seconds(known),
-        1.0 / share.of_light().max(f64::MIN_POSITIVE),
-        one.sequences
+        places(1.0 / share.of_light(), 2),
+        places(one.sequences, 1)
     ))
 }
 

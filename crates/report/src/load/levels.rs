@@ -3,7 +3,11 @@
 use super::Named;
 use crate::{Axis, Block, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight};
 use fizeau_domain::units::Seconds;
-use fizeau_projection::load::{Level, Times, level::Limits, times::SHARES};
+use fizeau_projection::load::{
+    Level, Times,
+    level::Limits,
+    times::{SHARES, is_time},
+};
 
 const LEVELS: &[Column] = &[
     Column { key: "level", title: "load", weight: Weight::Essential },
@@ -48,7 +52,7 @@ const FAILED: &[Column] = &[
 /// What each level met.
 pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Levels of load".into()), Block::Table(levels(named))];
-    if named.iter().any(|one| one.level.offered.rate.is_none()) {
+    if named.iter().any(|one| one.level.offered.is_closed()) {
         blocks.push(Block::Note(
             "In a closed loop a request is sent when an earlier one has ended: a slow server is \
              asked less, and the times say nothing of requests that come whether or not it is slow."
@@ -92,13 +96,17 @@ fn at(times: &Option<Times>, share: f64) -> Cell {
 fn levels(named: &[Named<'_>]) -> Table {
     let row = |one: &Named<'_>| {
         let level = one.level;
+        let rate = |rate: f64, unit| match is_time(level.duration) {
+            true => Cell::Number(rate, unit),
+            false => Cell::Absent,
+        };
         vec![
             Cell::Text(one.name.clone()),
             Cell::Count(level.answered),
             Cell::Count(level.failures()),
-            time(Some(level.duration)),
-            Cell::Number(level.request_rate(), "/s"),
-            Cell::Number(level.token_rate(), "tok/s"),
+            time(Some(level.duration).filter(|seconds| is_time(*seconds))),
+            rate(level.request_rate(), "/s"),
+            rate(level.token_rate(), "tok/s"),
             level.goodput.map_or(Cell::Absent, |rate| Cell::Number(rate, "/s")),
             Cell::Number(level.input, "tok"),
             Cell::Number(level.output, "tok"),
@@ -148,7 +156,9 @@ fn quantiles(named: &[Named<'_>]) -> Table {
                     if note.is_empty() { Cell::Absent } else { Cell::Text(note.into()) },
                 ]);
             };
-            add("mean".into(), times.mean, [None, None], "");
+            if let Some(mean) = times.mean {
+                add("mean".into(), mean, [None, None], "");
+            }
             for quantile in &times.quantiles {
                 let is_summary = times.min.is_none();
                 let note = match (quantile.low, quantile.high) {

@@ -1,0 +1,286 @@
+//! Files of every client, whole and with numbers that are none. The files are made up, in the forms
+//! that the clients' own sources write.
+
+use super::*;
+use crate::load::times::{Times, is_time};
+
+const NONE: Limits = Limits { ttft: None, tpot: None, e2el: None };
+
+/// Every file, with the client that wrote it.
+const FILES: [(&str, &str); 16] = [
+    ("vllm bench serve", include_str!("../../../../../tests/served/vllm-summary.json")),
+    ("vllm bench serve", include_str!("../../../../../tests/served/vllm-goodput-colon.json")),
+    ("vllm bench serve", include_str!("../../../../../tests/served/vllm-nan.json")),
+    ("vllm bench serve", include_str!("../../../../../tests/served/vllm-detailed-ttft0.json")),
+    ("vllm bench serve", include_str!("../../../../../tests/served/detailed-not-streamed.json")),
+    ("sglang.bench_serving", include_str!("../../../../../tests/served/sglang-infinity.jsonl")),
+    ("sglang.bench_serving", include_str!("../../../../../tests/served/ttft-zero-summary.jsonl")),
+    ("AIPerf", include_str!("../../../../../tests/served/aiperf-unknown-load.jsonl")),
+    ("AIPerf", include_str!("../../../../../tests/served/aiperf-warmup-record.jsonl")),
+    ("AIPerf", include_str!("../../../../../tests/served/aiperf-summary.json")),
+    ("genai-perf", include_str!("../../../../../tests/served/genai-perf-summary.json")),
+    ("guidellm", include_str!("../../../../../tests/served/guidellm.json")),
+    ("llmperf", include_str!("../../../../../tests/served/llmperf-summary.json")),
+    (
+        "inference-benchmarker",
+        include_str!("../../../../../tests/served/inference-benchmarker.json"),
+    ),
+    ("inference-perf", include_str!("../../../../../tests/served/inference-perf-stage.json")),
+    ("trtllm-bench", include_str!("../../../../../tests/served/trtllm-bench.json")),
+];
+
+fn file(place: usize) -> &'static str {
+    FILES[place].1
+}
+
+fn of(text: &str) -> Source {
+    read(text, &NONE).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+fn mean(times: &Option<Times>) -> Option<f64> {
+    times.as_ref().and_then(|times| times.mean)
+}
+
+#[track_caller]
+fn near(one: Option<f64>, other: f64) {
+    let is_near = one.is_some_and(|one| (one / other - 1.0).abs() < 1e-9);
+    assert!(is_near, "{one:?} and {other}");
+}
+
+fn notes(source: &Source) -> String {
+    let levels = source.levels.iter().flat_map(|level| level.notes.iter());
+    source.notes.iter().chain(levels).map(|note| format!("{note}\n")).collect()
+}
+
+#[test]
+fn each_file_is_of_the_client_that_wrote_it() {
+    for (client, text) in FILES {
+        assert_eq!(of(text).client, client, "{text}");
+    }
+    // What all of its copies write is nobody's mark.
+    let bare = r#"{"completed": 4, "duration": 4.0, "total_input_tokens": 4096,
+        "total_output_tokens": 512, "mean_ttft_ms": 100.0, "mean_tpot_ms": 10.0}"#;
+    assert!(of(bare).client.contains("not known"), "{}", of(bare).client);
+    let either = file(9).replace("benchmark_duration", "x").replace("was_cancelled", "y");
+    let either = either.replace("error_summary", "z").replace("loadgen", "w");
+    assert!(of(&either).client.contains("AIPerf or genai-perf"), "{}", of(&either).client);
+    // Keys that look like a client's, in files that are of none.
+    for other in [
+        r#"{"benchmarks": [{"name": "BM_copy", "real_time": 1.0}]}"#,
+        r#"{"results": [{"time": 1.0}], "config": {}}"#,
+        r#"{"engine": {"model": "m"}, "performance": {}}"#,
+        r#"{"successes": 3, "failures": 0}"#,
+        r#"{"completed": 4}"#,
+        "[]",
+        "[1, 2]",
+        "null",
+    ] {
+        let why = read(other, &NONE).expect_err(other);
+        assert!(why.contains("no client that is known"), "{other}: {why}");
+    }
+}
+
+#[test]
+fn times_rates_and_loads_of_every_client_have_their_units() {
+    // All were made of requests of 1024 and 128 tokens that take 0.1 s and then 10 ms each token.
+    for (place, load) in [
+        (9, "4 at once, closed loop"),
+        (10, "4 at once, closed loop"),
+        (12, "4 at once, closed loop"),
+        (14, "4 requests/s, open loop"),
+        (15, "load not stated"),
+    ] {
+        let source = of(file(place));
+        let level = &source.levels[0];
+        assert_eq!(level.offered.describe(), load, "{}", source.client);
+        near(mean(&level.ttft), 0.1);
+        near(mean(&level.e2el), 1.37);
+        assert_eq!((level.answered, level.input, level.output), (200, 1024.0, 128.0));
+        match source.client {
+            "llmperf" => assert_eq!(level.tpot, None, "it counts the first token"),
+            _ => near(mean(&level.tpot), 0.01),
+        }
+        assert_eq!(level.notes, [""; 0], "{}", source.client);
+    }
+    let loads = |place: usize| -> Vec<String> {
+        of(file(place)).levels.iter().map(|level| level.offered.describe()).collect()
+    };
+    assert_eq!(
+        loads(11),
+        [
+            "1 at once, closed loop",
+            "8 at once, closed loop",
+            "4 requests/s, open loop",
+            "all at once"
+        ]
+    );
+    assert_eq!(
+        loads(13),
+        ["128 at once, closed loop", "4 requests/s with at most 128 at once: no open loop"]
+    );
+    for (place, duration, failures) in [(11, 274.0, 5), (13, 50.0, 3), (14, 50.0, 3)] {
+        let level = &of(file(place)).levels[0];
+        near(Some(level.duration), duration);
+        assert_eq!((level.failures(), level.notes.as_slice()), (failures, &[][..]));
+        near(Some(level.token_rate()), 200.0 * 128.0 / duration);
+    }
+}
+
+#[test]
+fn a_time_of_nothing_is_no_measurement() {
+    // The client says 0 for the first token of prompts of 250,000 tokens.
+    let zero = of(file(6));
+    let level = &zero.levels[0];
+    assert_eq!((&level.ttft, &level.tpot, &level.itl), (&None, &None, &None), "{level:?}");
+    near(mean(&level.e2el), 0.332_928_415_489_732_3);
+    let said = notes(&zero);
+    for words in ["TTFT is not measured", "TPOT is not measured", "ITL is not measured", "little"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let detailed = of(file(3));
+    let level = &detailed.levels[0];
+    assert_eq!((&level.ttft, &level.tpot, &level.e2el), (&None, &None, &None), "{level:?}");
+    assert!(notes(&detailed).contains("in 4 of 4 requests"), "{}", notes(&detailed));
+    assert_eq!(level.decoding(), None);
+    // A client that does not stream: its first token is its last one.
+    let whole = of(file(4));
+    let level = &whole.levels[0];
+    assert_eq!((&level.ttft, &level.tpot), (&None, &None), "{level:?}");
+    near(mean(&level.e2el), 1.37);
+    assert!(notes(&whole).contains("does not stream"), "{}", notes(&whole));
+    // Of limits of what was not measured nobody knows whether they are kept.
+    let limits = Limits { ttft: Some(2.0), ..NONE };
+    let level = &read(file(4), &limits).expect("read").levels[0];
+    assert_eq!((level.goodput, level.kept), (None, None));
+    let limits = Limits { e2el: Some(2.0), ..NONE };
+    near(read(file(4), &limits).expect("read").levels[0].goodput, 1.0);
+}
+
+#[test]
+fn pythons_words_are_unknown() {
+    let infinity = of(file(5));
+    let level = &infinity.levels[0];
+    assert_eq!(level.offered.describe(), "32 at once, closed loop");
+    near(mean(&level.e2el), 65.087_597_850_516_9);
+    near(level.e2el.as_ref().and_then(Times::median), 66.175_122_361_513_79);
+    assert!(notes(&infinity).contains("Infinity"), "{}", notes(&infinity));
+    let level = &of(file(2)).levels[0];
+    let tpot = level.tpot.as_ref().expect("its median is known");
+    assert_eq!((tpot.mean, tpot.at(0.99)), (None, None));
+    near(tpot.median(), 0.01);
+    let nowhere = file(0).replace("512", "NaN");
+    assert!(read(&nowhere, &NONE).expect_err("needed").contains("total_output_tokens"));
+}
+
+#[test]
+fn warm_up_goodput_and_sums_are_as_the_file_has_them() {
+    let unknown = of(file(7));
+    assert_eq!(unknown.levels[0].offered.describe(), "load not stated");
+    let warmed = of(file(8));
+    let level = &warmed.levels[0];
+    near(mean(&level.ttft), 0.1);
+    assert_eq!(level.answered, 3);
+    near(Some(level.duration), 3.37);
+    assert!(notes(&warmed).contains("1 of its records are of the warm-up"), "{}", notes(&warmed));
+    near(of(file(0)).levels[0].goodput, 0.8);
+    near(of(file(1)).levels[0].goodput, 0.8);
+    let at = |rate: &str| file(0).replace("\"output_throughput\": 128.0", rate);
+    assert!(!notes(&of(file(0))).contains("wrong"), "{}", notes(&of(file(0))));
+    let wrong = of(&at("\"output_throughput\": 9999.0"));
+    assert!(notes(&wrong).contains("output tokens is 9999 in the file"), "{}", notes(&wrong));
+    let wrong =
+        of(&file(4).replace("\"total_output_tokens\": 512", "\"total_output_tokens\": 5120"));
+    assert!(notes(&wrong).contains("answers' tokens is 5120"), "{}", notes(&wrong));
+    let swapped = file(9).replace("1370.0", "50.0");
+    assert!(notes(&of(&swapped)).contains("longer than the mean of the whole"));
+}
+
+#[test]
+fn a_torn_last_line_is_the_last_line_torn() {
+    for place in [5, 7] {
+        let (text, line) = (file(place), file(place).lines().next().expect("a line"));
+        let twice = format!("{line}\n{line}\n");
+        let count = |text: &str| of(text).levels.iter().map(|level| level.answered).sum::<u64>();
+        for cut in [1, 20, line.len() / 2, line.len() - 1] {
+            let torn = format!("{twice}{}", &line[..cut]);
+            assert_eq!(count(&torn), count(&twice), "{torn}");
+            assert!(notes(&of(&torn)).contains("torn"), "{torn}");
+        }
+        // In the middle it is a fault, and so is a file of nothing else.
+        let middle = format!("{line}\n{}\n{line}\n", &line[..30]);
+        assert!(read(&middle, &NONE).is_err(), "{middle}");
+        assert!(read(&line[..30], &NONE).is_err());
+        assert!(!notes(&of(text)).contains("torn"));
+    }
+}
+
+/// The places of all numbers of a value, of lists those of the first item.
+fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => all.push(at.to_owned()),
+        Value::Array(items) => {
+            items.iter().take(1).for_each(|item| places(item, &format!("{at}/0"), all));
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, of)| {
+                places(of, &format!("{at}/{}", name.replace('/', "~1")), all);
+            });
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn whatever_a_number_becomes_no_time_is_believed_that_cannot_be() {
+    let mut tried = 0;
+    for (client, text) in FILES {
+        let lines: Vec<Value> =
+            values(&python::json(text)).map(|(values, _)| values).expect("JSON");
+        let mut all = Vec::new();
+        places(&lines[0], "", &mut all);
+        let level_names = |source: &Source| {
+            let level = &source.levels[0];
+            [
+                ("TTFT", level.ttft.is_some()),
+                ("TPOT", level.tpot.is_some()),
+                ("E2EL", level.e2el.is_some()),
+            ]
+        };
+        let before = level_names(&of(text));
+        for place in &all {
+            for new in ["0", "-1", "1e-300", "1e300", "18446744073709551615", "NaN"] {
+                let mut changed = lines.clone();
+                *changed[0].pointer_mut(place).expect("a number") = Value::String("HERE".into());
+                let changed: String = changed.iter().map(|line| format!("{line}\n")).collect();
+                let changed = changed.replace("\"HERE\"", new);
+                let limits = Limits { ttft: Some(0.2), tpot: Some(0.02), e2el: Some(2.0) };
+                tried += 1;
+                let source = match read(&changed, &limits) {
+                    Ok(source) => source,
+                    Err(why) => {
+                        assert!(why.len() < 400, "{client} {place} {new}: {why}");
+                        continue;
+                    }
+                };
+                for level in &source.levels {
+                    for times in [&level.ttft, &level.tpot, &level.itl, &level.e2el] {
+                        let times = times.iter().flat_map(|one| {
+                            one.mean.into_iter().chain(one.quantiles.iter().map(|one| one.value))
+                        });
+                        times.for_each(|time| assert!(is_time(time), "{client} {place} {new}"));
+                    }
+                    for rate in [level.request_rate(), level.token_rate(), level.duration] {
+                        assert!(rate.is_finite() && rate >= 0.0, "{client} {place} {new}: {rate}");
+                    }
+                }
+                let said = notes(&source);
+                for ((name, was), (_, is)) in before.iter().zip(level_names(&source)) {
+                    let is_empty = source.levels[0].answered == 0;
+                    let is_told = said.contains(name) || new == "NaN" || is_empty;
+                    assert!(is || !was || is_told, "{client} {place} {new}: {name} {said}");
+                }
+            }
+        }
+    }
+    assert!(tried > 1_500, "{tried}");
+}

@@ -16,7 +16,7 @@ pub fn end_with_launcher() -> bool {
 }
 
 /// Whether this process was started by a launcher that has ended.
-fn launcher_is_gone() -> bool {
+pub fn launcher_is_gone() -> bool {
     let launcher = std::env::var(LAUNCHER).ok().and_then(|process| process.parse::<i32>().ok());
     let parent = getppid().map(|parent| parent.as_raw_nonzero().get());
     launcher.is_some_and(|launcher| parent != Some(launcher))

@@ -28,6 +28,9 @@ use std::{
 /// group.
 const SAME_REQUEST: Seconds = Seconds(1.0);
 
+/// How long a process whose launcher has ended may take to end in order.
+const ORPHANED: Seconds = Seconds(0.5);
+
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -119,6 +122,11 @@ pub fn watch_and_say(words: &'static str) -> anyhow::Result<Arc<AtomicBool>> {
                     set.store(true, Ordering::Relaxed);
                     wake_stopped_ranks();
                     tell(words);
+                    if parent::launcher_is_gone() {
+                        // Nobody waits for what it measures, and whoever continues waits for it.
+                        clock::rest(ORPHANED);
+                        signal_hook::low_level::exit(i32::from(exit::INTERRUPTED))
+                    }
                 }
                 Some(Request::EndNow) => {
                     if let Some(directory) = CONTINUED.get() {

@@ -3,6 +3,7 @@
 
 use super::{
     bundle::{
+        derived,
         files::{self, Listed, Made},
         rows,
         ssh::{self, Checked},
@@ -17,13 +18,17 @@ use fizeau_domain::{
     text::{clean, counted},
     verdict::Verdict,
 };
-use fizeau_judge::evidence::{
-    account::{Account, Program},
-    file as names,
-    follow::{self, Again},
-    manifest::{self, Manifest},
+use fizeau_judge::{
+    accept::{Report, node::Sample},
+    evidence::{
+        account::{Account, Program},
+        file as names,
+        follow::{self, Again},
+        manifest::{self, Manifest},
+    },
+    fleet::row,
 };
-use fizeau_record::file;
+use fizeau_record::{file, identity::Identity};
 use serde::Serialize;
 use serde_json::Value;
 use std::{
@@ -56,6 +61,12 @@ pub struct VerifyArgs {
     /// Who should have signed, as the file of allowed signers names them
     #[arg(long, value_name = "ID", requires = "allowed_signers")]
     pub signer: Option<String>,
+    /// The node that it has to be of, as its verdict names it
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// The date from which on it has to be: a bundle of an earlier day is another one
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = row::parse_date)]
+    pub since: Option<String>,
 }
 
 /// What was found.
@@ -127,8 +138,11 @@ fn told(found: &Found) -> String {
 }
 
 fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Stop> {
-    let bundle = &args.bundle;
-    let files = files::list(bundle)?;
+    let listed = files::list(&args.bundle)?;
+    plain(&listed)?;
+    // From here on nobody else can change what is read.
+    let copy = files::Copy::of(&listed)?;
+    let (bundle, files) = (copy.root(), files::list(copy.root())?);
     let bytes = match file::read(&bundle.join(names::MANIFEST), files::FILE_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -141,18 +155,29 @@ fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Sto
     };
     let fault = |why: String| Stop::Fault(format!("changed: {}: {why}", names::MANIFEST));
     let manifest = Manifest::parse(&bytes).map_err(fault)?;
-    signature(args, &bytes, found)?;
+    signature(args, bundle, &bytes, found)?;
     unchanged(&manifest, &files)?;
     let count = manifest.files.len();
     let are = if count == 1 { "is" } else { "are" };
     found.holds.push(format!("{} {are} as the manifest has them", counted(count, "file")));
-    decided(bundle, &files, found)?;
+    for stray in files.iter().filter(|one| files::role(&one.path) == files::Role::Stray) {
+        let words = "it is no evidence and not made of any, so that nobody vouches for it";
+        found.unclear.push(format!("{}: {words}", stray.path));
+    }
+    let made = decided(bundle, &files, found)?;
+    whose(args, bundle, &made, found)?;
+    documents(bundle, &files, &made, found)?;
     rows(bundle, &files, global, found)
 }
 
 /// Checks the signature, if there is one.
-fn signature(args: &VerifyArgs, manifest: &[u8], found: &mut Found) -> Result<(), Stop> {
-    let path = args.bundle.join(names::SIGNATURE);
+fn signature(
+    args: &VerifyArgs,
+    bundle: &Path,
+    manifest: &[u8],
+    found: &mut Found,
+) -> Result<(), Stop> {
+    let path = bundle.join(names::SIGNATURE);
     let signer = args.allowed_signers.as_deref().zip(args.signer.as_deref());
     if let Some((allowed, _)) = signer {
         // ssh-keygen says of a file that it cannot read what it says of a bad signature.
@@ -204,12 +229,103 @@ fn signature(args: &VerifyArgs, manifest: &[u8], found: &mut Found) -> Result<()
     }
 }
 
+/// Refuses what can be no file of a bundle.
+fn plain(files: &[Listed]) -> Result<(), Stop> {
+    let Some(listed) = files.iter().find(|listed| listed.strange.is_some()) else { return Ok(()) };
+    let why = listed.strange.as_deref().unwrap_or_default();
+    Err(Stop::Fault(format!("added or changed: {}: {why}", listed.path)))
+}
+
+/// Whose acceptance it is and of when: whether identity and records name one machine, and the node
+/// and the date that were asked for.
+fn whose(args: &VerifyArgs, bundle: &Path, made: &Made, found: &mut Found) -> Result<(), Stop> {
+    let identity: Identity = files::json(bundle, names::IDENTITY)?;
+    let verdict: Value = files::json(bundle, names::VERDICT)?;
+    let node = verdict["node"].as_str();
+    let account = made.account();
+    let differs = |what: &str, is: &str, other: &str| {
+        let name = names::IDENTITY;
+        Err(Stop::Fault(format!("{name} does not follow: its {what} is {is}, and {other}")))
+    };
+    if let (Some(host), Some(node)) = (&identity.host, node)
+        && host != node
+    {
+        return differs("host", host, &format!("{} is about {node}", names::VERDICT));
+    }
+    for record in made.records() {
+        let environment = &record.header.environment;
+        let run = &record.header.run;
+        if let (Some(host), Some(own)) = (&identity.host, &environment.host)
+            && host != own
+        {
+            return differs("host", host, &format!("the record of run {run} is of {own}"));
+        }
+        let device = format!("{}:{}", record.header.device.backend, record.header.device.ordinal);
+        let gpu = identity.gpus.iter().find(|gpu| gpu.device == device);
+        let own = environment.board.as_ref().filter(|_| environment.ranks.is_empty());
+        if let (Some(is), Some(own)) =
+            (gpu.and_then(|gpu| gpu.uuid.as_ref()), own.and_then(|board| board.uuid.as_ref()))
+            && is != own
+        {
+            return differs("GPU", is, &format!("the record of run {run} is of {own}"));
+        }
+    }
+    let (from, to) = (&account.started, &account.closed);
+    let named = node.or(identity.host.as_deref());
+    let shown = named.unwrap_or("a node that is not named");
+    found.holds.push(format!("it is of {shown}, from {from} to {to}"));
+    if let Some(asked) = args.node.as_deref().filter(|asked| Some(*asked) != named) {
+        return Err(Stop::Fault(format!("another node: it is of {shown}, and not of {asked}")));
+    }
+    if let Some(since) = args.since.as_deref().filter(|since| from.as_str() < *since) {
+        return Err(Stop::Fault(format!("too old: it is of {from}, before {since}")));
+    }
+    Ok(())
+}
+
+/// Makes the documents for people, Jenkins and Prometheus again.
+fn documents(bundle: &Path, files: &[Listed], made: &Made, found: &mut Found) -> Result<(), Stop> {
+    let fault = |name: &str, why: &str| Stop::Fault(format!("{name} does not follow: {why}"));
+    let account = made.account();
+    // Names that were replaced may stand where lines were broken by their lengths.
+    let is_sure = is_own(account) && account.redacted.is_empty();
+    let report: Report = match files::json(bundle, names::VERDICT) {
+        Ok(report) => report,
+        Err(error) if is_sure => return Err(fault(names::VERDICT, &format!("{error:#}"))),
+        Err(error) => {
+            found.unclear.push(format!("{} is of another fizeau: {error:#}", names::VERDICT));
+            return Ok(());
+        }
+    };
+    let samples = follow::samples(&made.sources()).map_err(|why| fault(names::ACCOUNT, &why))?;
+    let series: Vec<&Sample> = samples.iter().collect();
+    let again = derived::documents(&report, &series)?;
+    let kept = files.iter().filter(|listed| derived::NAMES.contains(&listed.path.as_str()));
+    let mut same = Vec::new();
+    for listed in kept {
+        let name = listed.path.as_str();
+        let bytes = file::read(&listed.at, files::FILE_MAX).with_context(|| name.to_owned())?;
+        match again.iter().find(|(of, _)| *of == name) {
+            Some((_, text)) if text.as_bytes() == bytes => same.push(name),
+            _ if is_sure => {
+                let why = format!("this fizeau makes another one of {}", names::VERDICT);
+                return Err(fault(name, &why));
+            }
+            _ => found.unclear.push(format!(
+                "{name}: made again of {} it is another one: by another fizeau, or after names \
+                 were replaced",
+                names::VERDICT
+            )),
+        }
+    }
+    if !same.is_empty() {
+        found.holds.push(format!("made again and the same: {}", same.join(", ")));
+    }
+    Ok(())
+}
+
 /// Sets the files beside the manifest.
 fn unchanged(manifest: &Manifest, files: &[Listed]) -> Result<(), Stop> {
-    if let Some(listed) = files.iter().find(|listed| listed.strange.is_some()) {
-        let why = listed.strange.as_deref().unwrap_or_default();
-        return Err(Stop::Fault(format!("added or changed: {}: {why}", listed.path)));
-    }
     match manifest.difference(&files::entries(files)?) {
         Some(difference) => Err(Stop::Fault(difference.to_string())),
         None => Ok(()),
@@ -217,10 +333,14 @@ fn unchanged(manifest: &Manifest, files: &[Listed]) -> Result<(), Stop> {
 }
 
 /// Decides again from the records.
-fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<(), Stop> {
+fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, Stop> {
     let verdict: Value = files::json(bundle, names::VERDICT)?;
     found.stub = verdict["stub"] == true;
     let made = Made::read(bundle, files)?;
+    if let Some(words) = &made.changed {
+        return Err(Stop::Fault(words.clone()));
+    }
+    found.unclear.extend(made.longer.iter().cloned());
     let program = &made.account().program;
     let word = verdict["verdict"].as_str().unwrap_or_default().to_owned();
     match follow::follow(&made.sources(), &verdict) {
@@ -233,10 +353,10 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<(), Sto
                 "the verdict ({word}) follows from the records: {same} checks decided again, all \
                  with the same result{rest}"
             ));
-            Ok(())
         }
         Err(why) if is_own(made.account()) => {
-            Err(Stop::Fault(format!("{} does not follow from the records: {why}", names::VERDICT)))
+            let name = names::VERDICT;
+            return Err(Stop::Fault(format!("{name} does not follow from the records: {why}")));
         }
         Err(why) => {
             found.unclear.push(format!(
@@ -244,9 +364,9 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<(), Sto
                  this one, which decides otherwise: {why}",
                 program.version, program.build
             ));
-            Ok(())
         }
     }
+    Ok(made)
 }
 
 /// Makes its rows again from the records, where it keeps some.

@@ -114,26 +114,31 @@ fn a_slow_gpu_fails_with_its_node_and_the_text_says_so_first() {
 
 #[test]
 fn what_differs_in_identity_is_not_compared_unless_asked() {
-    let mut rows = fleet(6, &[]);
-    for row in rows.iter_mut().filter(|row| row.node == "n0" || row.node == "n1") {
+    let mut rows = fleet(7, &[]);
+    for row in rows.iter_mut().filter(|row| ["n0", "n1", "n2"].contains(&&*row.node)) {
         row.driver = "580".into();
         row.values.iter_mut().for_each(|value| *value *= 0.9);
     }
     let apart = report(&rows);
     assert_eq!(apart.verdict, Verdict::Pass, "{:?}", apart.flagged);
-    assert!(has(&apart, "not compared with each other, by driver: 570 (32), 580 (16)"));
+    assert!(has(&apart, "not compared with each other, by driver: 570 (32), 580 (24)"));
     assert_eq!(apart.strata.len(), 2);
     let mut options = options();
     options.rule.across = vec!["driver".into()];
     let together = surveyed(&rows, &options).report;
-    assert_eq!(together.devices.fail, 16, "{:?}", together.notes);
+    assert_eq!(together.devices.fail, 24, "{:?}", together.notes);
     // The same by the code of the kernels, which is not the fault of a GPU.
     let mut rows = fleet(6, &[]);
     for row in rows.iter_mut().filter(|row| row.node == "n0") {
         row.code = "0123456789abcdef".into();
         row.values.iter_mut().for_each(|value| *value *= 0.9);
     }
-    assert_eq!(report(&rows).verdict, Verdict::Pass);
+    // Nobody else runs that code, so that nothing tells whether the node is slow.
+    let alone = report(&rows);
+    assert_eq!((alone.verdict, alone.devices.inconclusive), (Verdict::Inconclusive, 8));
+    let hint = "memory read: 8 devices of n0 10.0 % below the 40 of h100-sxm: a hint, since they \
+                differ in code 0123456789abcdef";
+    assert!(has(&alone, hint), "{:?}", alone.notes);
     let few: Vec<Row<'_>> = rows.into_iter().filter(|row| row.device == "cuda:0").take(3).collect();
     let few = report(&few);
     assert_eq!(few.verdict, Verdict::Inconclusive);
@@ -185,7 +190,8 @@ fn planned_is_measured_and_missing_and_the_missing_are_named() {
     assert_eq!(presence.short, ["n1: 8 of 9 GPUs"]);
     let text = format::fleet::text(&found);
     assert!(
-        text.starts_with("INCONCLUSIVE  4 nodes, 32 GPUs") && text.contains("1 node sent nothing")
+        text.starts_with("INCONCLUSIVE  4 of 5 nodes, 32 GPUs")
+            && text.contains("1 node sent nothing")
     );
     assert!(text.contains("4 nodes planned = 3 measured + 1 missing: n77"), "{text}");
     assert!(Expected::parse("n0,many\n").is_err() && Expected::parse("n0\nn0\n").is_err());

@@ -136,11 +136,11 @@ fn a_folder_of_anything_is_surveyed_to_its_end() {
     fs::write(store.join("half.jsonl"), "{\"format\":1,\"node\":\"n1").expect("written");
     fs::write(store.join("other.jsonl"), "not rows\n").expect("written");
     fs::write(store.join("later.jsonl"), "{\"format\":99,\"tomorrow\":true}\n\n").expect("written");
-    fs::create_dir(store.join("bundle")).expect("made");
-    fs::write(store.join("bundle/verdict.json"), "{\"node\":").expect("written");
+    fs::create_dir_all(place.path("sent/bundle")).expect("made");
+    fs::write(place.path("sent/bundle/verdict.json"), "{\"node\":").expect("written");
     let long = format!("{{\"format\":1,\"node\":\"{}\"}}\n", "x".repeat(2 << 20));
     fs::write(store.join("long.jsonl"), long).expect("written");
-    let said = survey(&place, &["fleet", "--json"]);
+    let said = survey(&place, &["fleet", "sent", "--json"]);
     let report: Value = serde_json::from_str(&said.out).expect("JSON");
     assert_eq!(report["devices"]["pass"].as_u64().map(|count| count > 350), Some(true));
     let notes: Vec<&str> =

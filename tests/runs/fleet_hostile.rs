@@ -31,13 +31,14 @@ fn place() -> Place {
         }
     }
     fs::create_dir(place.path("all")).expect("made");
+    fs::create_dir(place.path("sent")).expect("made");
     let rows = rows.replace("\"mark\":\"simulated\",", "");
     fs::write(place.path("all/good.jsonl"), rows).expect("written");
     place
 }
 
 fn survey(place: &Place, more: &[&str]) -> Said {
-    say(&mut place.fizeau(["fleet", "survey", "all"].iter().chain(more)))
+    say(&mut place.fizeau(["fleet", "survey", "all", "sent"].iter().chain(more)))
 }
 
 fn json(place: &Place) -> Value {
@@ -66,10 +67,10 @@ fn spoil(place: &Place) {
     };
     // Half-written bundles, lines and archives.
     let cut = RECORD.lines().take(3).collect::<Vec<_>>().join("\n");
-    write("half/rounds/1/record.jsonl", &(cut + "\n{\"line\":\"out"));
-    write("half/rounds/2/record.jsonl", "{\"line\":\"head");
-    write("torn/verdict.json", "{\"node\":\"n0");
-    write("torn/account.json", "{\"format\":1");
+    write("../sent/half/rounds/1/record.jsonl", &(cut + "\n{\"line\":\"out"));
+    write("../sent/half/rounds/2/record.jsonl", "{\"line\":\"head");
+    write("../sent/torn/verdict.json", "{\"node\":\"n0");
+    write("../sent/torn/account.json", "{\"format\":1");
     write("short.jsonl", "{\"format\":1,\"node\":\"n1");
     write("cut.tar", "bundle/verdict.json");
     // The same sessions a second time.
@@ -78,7 +79,7 @@ fn spoil(place: &Place) {
     // Clocks.
     let day = |text: &str| text.replace("\"ended\":\"2026-", "\"ended\":\"2025-");
     assert_ne!(day(RECORD), RECORD, "the record has an end");
-    write("back/record.jsonl", &day(RECORD));
+    write("../sent/back/record.jsonl", &day(RECORD));
     write("future.jsonl", &row("late", "cuda:0", "2038-01-19T03:14:07Z", VALUES));
     write("never.jsonl", &row("early", "cuda:0", "1970-01-01T00:00:10Z", VALUES));
     // Two machines with one name.
@@ -99,32 +100,32 @@ fn spoil(place: &Place) {
     write("many.jsonl", &many);
     // Other versions.
     write("later.jsonl", "{\"format\":99,\"tomorrow\":true}\n");
-    write("newer/record.jsonl", &RECORD.replacen("\"version\":1,", "\"version\":99,", 1));
+    write("../sent/newer/record.jsonl", &RECORD.replacen("\"version\":1,", "\"version\":99,", 1));
     write("notes.txt", "hello");
     write("empty.jsonl", "");
     write("empty.tar", "");
-    symlink("..", place.path("all/loop")).expect("a link");
+    symlink(".", place.path("all/loop")).expect("a link");
     symlink("nowhere", place.path("all/dangling")).expect("a link");
 }
 
 /// What stands in a line of its own of each.
 const LINES: [&str; 19] = [
-    "all/half: it was not closed",
-    "all/half: rounds: 1 records are not whole",
-    "all/torn: verdict.json: EOF",
-    "all/torn: account.json: EOF",
+    "sent/half: it was not closed",
+    "sent/half: rounds: 1 records are not whole",
+    "sent/torn: verdict.json: EOF",
+    "sent/torn: account.json: EOF",
     "short.jsonl at byte 0: its last line is cut short",
     "cut.tar: the archive cannot be read to its end",
     "rows are there twice (the same session): counted once",
-    "back/record.jsonl: its clock ran backwards, from 2026-03-01T12:00:00Z to 2025-",
+    "sent/back/record.jsonl: its clock ran backwards, from 2026-03-01T12:00:00Z to 2025-",
     "late: its session is dated 2038-01-19, which is yet to come: left out",
     "early: its session is dated 1970-01-01, which is before anything was measured: left out",
     "twin: 2 machines have this name (A, B): they are judged apart",
     "nan.jsonl at byte 0: expected value",
     "null cuda:0, memory read: 3 of 4 values no rate, left out",
-    "flood reports more than 1024 devices, which no node has",
+    "flood reports more than 128 devices, which no node has",
     "later.jsonl at byte 0: it has format 99",
-    "newer/record.jsonl",
+    "sent/newer/record.jsonl",
     "all/dangling: No such file",
     "all/empty.jsonl: it is empty",
     "empty.tar: the archive cannot be read to its end (it is empty)",

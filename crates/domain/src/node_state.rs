@@ -73,7 +73,7 @@ pub struct Gpu {
 }
 
 /// Which board a GPU is, so that a person can find it in the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Board {
     /// The driver's own number for it, of a slice where it is one; whole.
     #[serde(skip_serializing_if = "Option::is_none")]

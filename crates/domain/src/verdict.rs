@@ -1,10 +1,10 @@
 //! The verdict on a machine, or on a change of it: the one vocabulary of everything that judges.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What a judgement comes to. Several verdicts combine into one by [`Verdict::and`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// All is as it should be.

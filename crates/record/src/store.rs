@@ -20,7 +20,9 @@ use fizeau_domain::{
     text::{self, shorten},
 };
 use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::{
     borrow::Cow,
     collections::{HashMap, hash_map::Entry},
@@ -28,6 +30,8 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::LazyLock,
+    thread,
+    time::Duration,
 };
 
 /// The record's file in its directory.
@@ -297,12 +301,86 @@ fn text_of(line: &Line) -> io::Result<String> {
     Ok(text::escaped(CURRENT.write(line)?) + "\n")
 }
 
+/// Looks at a lock that another process holds, a tenth of a second apart: a process whose launcher
+/// was killed ends within half a second.
+const LOCK_LOOKS: usize = 20;
+
 fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(RecordError::Busy(path.to_owned())),
-        // A file system without locks is no reason not to measure.
-        _ => Ok(()),
+    for look in 0..=LOCK_LOOKS {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if look < LOCK_LOOKS => {
+                thread::sleep(Duration::from_millis(100));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => break,
+            // A file system without locks is no reason not to measure.
+            _ => return Ok(()),
+        }
     }
+    Err(RecordError::Busy(path.to_owned()))
+}
+
+/// How much of a record something was decided on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decided {
+    /// The run of the record.
+    pub run: String,
+    /// Its lines.
+    pub lines: usize,
+    /// SHA-256 of these lines, hexadecimal, as `head -n LINES record.jsonl | sha256sum` prints it.
+    pub sha256: String,
+}
+
+/// Reads a record that nobody writes to meanwhile, and how much of it there was.
+///
+/// # Errors
+/// As [`read`], and where another process writes it.
+pub fn read_to_decide(path: &Path) -> Result<(Record, Decided), RecordError> {
+    let path = file_of(path);
+    let refuse = |error| RecordError::File { path: path.clone(), error };
+    let file = file::open(&path).map_err(refuse)?;
+    lock(&file, &path)?;
+    let text = file::contents(&file, RECORD_MAX).map_err(refuse)?;
+    let record = parse(VERSIONS, &path, &text)?;
+    let decided = decided(&record, whole(&text));
+    Ok((record, decided))
+}
+
+fn decided(record: &Record, text: &[u8]) -> Decided {
+    let lines = text.iter().filter(|&&byte| byte == b'\n').count();
+    let sha256 = text::hex(&Sha256::digest(text));
+    Decided { run: record.header.run.clone(), lines, sha256 }
+}
+
+/// A record as something was decided on it.
+pub struct AsDecided {
+    /// The record, up to the last line that was there.
+    pub record: Record,
+    /// Lines that were appended since.
+    pub more: usize,
+    /// Whether the lines that were there are the same, by their hash.
+    pub is_same: bool,
+}
+
+/// Reads as much of a record as it was decided on; all of one that is not listed.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_as_decided(path: &Path, all: &[Decided]) -> Result<AsDecided, RecordError> {
+    let path = file_of(path);
+    let text = file::read(&path, RECORD_MAX)
+        .map_err(|error| RecordError::File { path: path.clone(), error })?;
+    let record = parse(VERSIONS, &path, &text)?;
+    let Some(known) = all.iter().find(|one| one.run == record.header.run) else {
+        return Ok(AsDecided { record, more: 0, is_same: true });
+    };
+    let ends = whole(&text).iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
+    let end = known.lines.checked_sub(1).and_then(|last| ends.get(last)).copied();
+    let Some(end) = end else { return Ok(AsDecided { record, more: 0, is_same: false }) };
+    let own = parse(VERSIONS, &path, &text[..end])?;
+    let is_same = decided(&own, &text[..end]).sha256 == known.sha256;
+    Ok(AsDecided { record: own, more: ends.len() - known.lines, is_same })
 }
 
 /// The file of a record that is named by it or by its directory.

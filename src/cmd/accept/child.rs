@@ -12,7 +12,10 @@ use anyhow::{Context as _, bail};
 use fizeau_device::clock;
 use fizeau_domain::{launcher, units::Seconds};
 use fizeau_judge::accept::profile::{Profile, Stage, Way};
-use fizeau_record::{Record, store};
+use fizeau_record::{
+    Record,
+    store::{self, Decided},
+};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -128,6 +131,9 @@ pub fn list(
     })
 }
 
+/// A record, and how much of it there was.
+pub type Read = (Record, Decided);
+
 /// A process that measures one repeat on one device.
 pub struct Child {
     device: String,
@@ -169,7 +175,7 @@ impl Child {
     /// # Errors
     /// Where it does not end in time, says that the device cannot be measured, or leaves no record;
     /// [`Interrupted`] where the user asked for an end.
-    pub fn wait(mut self, most: Seconds, interrupted: &AtomicBool) -> anyhow::Result<Record> {
+    pub fn wait(mut self, most: Seconds, interrupted: &AtomicBool) -> anyhow::Result<Read> {
         let began = clock::now();
         let status = loop {
             if let Some(status) = self.process.try_wait().context("waiting for a process")? {
@@ -185,7 +191,7 @@ impl Child {
             }
             clock::rest(EVERY);
         };
-        let record = store::read(&self.place);
+        let record = store::read_to_decide(&self.place);
         keep_alone(&self.place, &[store::FILE, MESSAGES]);
         match status.code() {
             // 1: a case failed, of which the record tells more.
@@ -196,7 +202,7 @@ impl Child {
                 let code = code.map_or("a signal".into(), |code| format!("exit code {code}"));
                 let said = messages(&self.said);
                 match record {
-                    Ok(record) if !record.outcomes.is_empty() => Ok(record),
+                    Ok(read) if !read.0.outcomes.is_empty() => Ok(read),
                     _ => bail!("{} cannot be measured ({code}): {said}", self.device),
                 }
             }

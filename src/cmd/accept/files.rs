@@ -2,12 +2,12 @@
 //! whole or not at all, so that whatever ends the program leaves the verdicts of the last round.
 
 use super::{AcceptArgs, ROUNDS, groups::Group};
-use crate::cmd::{disk, exit::Usage, output};
+use crate::cmd::{bundle::derived, disk, exit::Usage, output};
 use anyhow::Context as _;
 use fizeau_device::{clock, host};
 use fizeau_domain::{
     node_state::{Board, NodeState},
-    text::for_spreadsheets,
+    units::Seconds,
     verdict::Verdict,
 };
 use fizeau_judge::{
@@ -18,13 +18,16 @@ use fizeau_judge::{
     },
     evidence::{self, file as names},
 };
-use fizeau_report::{
-    self as report,
-    format::{acceptance, html},
+use fizeau_record::store::Decided;
+use fizeau_report::format::acceptance;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::{Errno, FdFlags, fcntl_setfd},
 };
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -52,11 +55,15 @@ pub struct Kept<'a> {
     pub others: Vec<Judged>,
     /// What a reader has to know.
     pub notes: Vec<String>,
+    /// How much of each record was decided on, by its run.
+    pub decided: BTreeMap<String, Decided>,
     /// What lasts, in the course of time, by group.
     pub series: Vec<Vec<Sample>>,
     /// Why the file of `--textfile` could not be written the last time that it was tried. It is
     /// kept until the verdict is told, which does not depend on it.
     pub textfile_error: Option<anyhow::Error>,
+    /// Held as long as a process of this acceptance lives, those that measure included.
+    _alone: Option<File>,
 }
 
 impl<'a> Kept<'a> {
@@ -65,12 +72,14 @@ impl<'a> Kept<'a> {
     /// # Errors
     /// Where it holds an acceptance already, or cannot be made.
     pub fn begin(args: &'a AcceptArgs, level: Level, groups: &[Group]) -> anyhow::Result<Kept<'a>> {
+        let out = directory(args, level)?;
+        let alone = out.as_deref().map(alone).transpose()?;
         Ok(Kept {
             args,
             level,
             profiles: groups.iter().map(|group| group.profile.clone()).collect(),
             started: clock::utc_now(),
-            out: directory(args, level)?,
+            out,
             passive: Vec::new(),
             boards: BTreeMap::new(),
             unread: Vec::new(),
@@ -79,6 +88,8 @@ impl<'a> Kept<'a> {
             notes: Vec::new(),
             series: vec![Vec::new(); groups.len()],
             textfile_error: None,
+            decided: BTreeMap::new(),
+            _alone: alone,
         })
     }
 
@@ -178,11 +189,8 @@ impl<'a> Kept<'a> {
             // The one that counts first, where the disk is nearly full.
             let json = fizeau_domain::text::escaped(serde_json::to_string_pretty(&report)?);
             write(VERDICT, json)?;
-            write("junit.xml", acceptance::junit(&report))?;
-            write("metrics.prom", acceptance::prometheus(&report))?;
-            write("verdict.html", html::render(&report::acceptance(&report, &series))?)?;
-            if self.level == Level::Soak {
-                write("series.csv", table(&series)?)?;
+            for (name, text) in derived::documents(&report, &series)? {
+                write(name, text)?;
             }
         }
         if let Some(path) = &self.args.textfile {
@@ -192,6 +200,38 @@ impl<'a> Kept<'a> {
         }
         Ok(report)
     }
+}
+
+/// How long to wait for the processes of an acceptance that was killed.
+const ALONE_WITHIN: Seconds = Seconds(60.0);
+
+/// How often to look whether they have ended.
+const LOOKS_EVERY: Seconds = Seconds(0.05);
+
+/// A lock of the directory, which the processes that measure inherit: an acceptance that was killed
+/// is continued once the last of them has ended, since they write to its records.
+///
+/// # Errors
+/// Where they do not end, or another acceptance writes there.
+fn alone(out: &Path) -> anyhow::Result<File> {
+    let place = || output::shown(out);
+    let file = File::open(out).with_context(place)?;
+    let began = clock::now();
+    let mut is_told = false;
+    while flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        if began.elapsed() > ALONE_WITHIN {
+            let words = format!("{}: another acceptance writes there; wait for its end", place());
+            return Err(Usage(words).into());
+        }
+        if !is_told && began.elapsed() > Seconds(1.0) {
+            output::say(&format!("{}: waiting for those who write there to end", place()));
+            is_told = true;
+        }
+        clock::rest(LOOKS_EVERY);
+    }
+    // A file system without locks is no reason not to measure.
+    fcntl_setfd(&file, FdFlags::empty()).with_context(place)?;
+    Ok(file)
 }
 
 /// Where the output goes.
@@ -214,61 +254,4 @@ fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>>
         disk::make_directory(out, "--out DIR")?;
     }
     Ok(out)
-}
-
-/// Columns of a series.
-const COLUMNS: [&str; 18] = [
-    "started",
-    "device",
-    "stub",
-    "check",
-    "point",
-    "rate_of_median",
-    "clock_mhz",
-    "clock_min_mhz",
-    "temperature_c",
-    "memory_temperature_c",
-    "power_w",
-    "held_by",
-    "ecc_corrected",
-    "ecc_uncorrected",
-    "remapped_rows",
-    "pcie_replays",
-    "link_errors",
-    "faults",
-];
-
-/// What lasts, in the course of time, as CSV: a line for each reading of each device.
-fn table(series: &[&Sample]) -> Result<String, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(COLUMNS)?;
-    for one in series {
-        let seen = one.telemetry.as_ref();
-        let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value}"));
-        let count = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-        let faults = seen.map(|seen| seen.faults.iter().map(u64::to_string).collect::<Vec<_>>());
-        let cells: [String; COLUMNS.len()] = [
-            one.started.clone(),
-            one.device.clone(),
-            one.stub.to_string(),
-            one.check.clone(),
-            one.point.clone(),
-            format!("{:.5}", one.relative),
-            number(one.clock),
-            number(seen.and_then(|seen| seen.clock_min).map(|clock| clock.0)),
-            number(seen.and_then(|seen| seen.temperature_max).map(|heat| heat.0)),
-            number(seen.and_then(|seen| seen.memory_temperature_max).map(|heat| heat.0)),
-            number(seen.and_then(|seen| seen.power_mean).map(|power| power.0)),
-            seen.map(|seen| seen.held_by.join("; ")).unwrap_or_default(),
-            count(seen.and_then(|seen| seen.ecc_corrected)),
-            count(seen.and_then(|seen| seen.ecc_uncorrected)),
-            count(seen.and_then(|seen| seen.remapped_rows)),
-            count(seen.and_then(|seen| seen.pcie_replays)),
-            count(seen.and_then(|seen| seen.nvlink_errors)),
-            faults.unwrap_or_default().join(" "),
-        ];
-        writer.write_record(cells.map(|cell| for_spreadsheets(&cell)))?;
-    }
-    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -3,7 +3,7 @@
 
 use super::{
     AcceptArgs, ROUNDS, between,
-    child::{self, Child, Target},
+    child::{self, Child, Read, Target},
     files::Kept,
     groups::Group,
     perftest,
@@ -270,7 +270,8 @@ impl Rounds<'_> {
     /// its end.
     fn measure(&mut self, one: &mut UnderTest<'_>, kept: &mut Kept<'_>) -> anyhow::Result<bool> {
         one.list(self)?;
-        for (device, stage, record) in self.earlier(one, kept) {
+        for (device, stage, (record, decided)) in self.earlier(one, kept)? {
+            kept.decided.insert(decided.run.clone(), decided);
             one.node.add_earlier(device, &record);
             one.keep_fastest(device, stage, &record);
             one.step();
@@ -377,13 +378,17 @@ impl Rounds<'_> {
         for (device, stage, child) in children {
             let ended = child.and_then(|child| child.wait(left, self.interrupted));
             match ended {
-                Ok(record) => match refused(one.group, &record) {
-                    None => one.take(device, stage, &record),
+                Ok((record, decided)) => match refused(one.group, &record) {
+                    None => {
+                        kept.decided.insert(decided.run.clone(), decided);
+                        one.take(device, stage, &record);
+                    }
                     Some(Refusal::Quota(words)) => {
                         one.node.lose(device, words, Some(Cause::CpuQuota));
                     }
                     Some(Refusal::OtherKey(words)) if self.args.across => {
                         kept.note(words);
+                        kept.decided.insert(decided.run.clone(), decided);
                         one.take(device, stage, &record);
                     }
                     Some(Refusal::OtherKey(words)) => {
@@ -402,9 +407,16 @@ impl Rounds<'_> {
     }
 
     /// The records of earlier rounds, where this continues them, by device and stage.
-    fn earlier(&mut self, one: &UnderTest<'_>, kept: &Kept<'_>) -> Vec<(usize, usize, Record)> {
+    ///
+    /// # Errors
+    /// Where another process writes one of them.
+    fn earlier(
+        &mut self,
+        one: &UnderTest<'_>,
+        kept: &Kept<'_>,
+    ) -> anyhow::Result<Vec<(usize, usize, Read)>> {
         let out = kept.out.as_ref().filter(|_| self.args.resume.is_some());
-        let Some(folder) = out.map(|out| out.join(ROUNDS)) else { return Vec::new() };
+        let Some(folder) = out.map(|out| out.join(ROUNDS)) else { return Ok(Vec::new()) };
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let names: BTreeSet<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -419,11 +431,13 @@ impl Rounds<'_> {
             let stage = words.next().map_or(Some(0), |stage| stage.parse().ok());
             let (Some(device), Some(stage)) = (device, stage) else { continue };
             // A record that was cut short before its header says nothing.
-            records.extend(
-                store::read(&folder.join(&name)).ok().map(|record| (device, stage, record)),
-            );
+            match store::read_to_decide(&folder.join(&name)) {
+                Ok(read) => records.push((device, stage, read)),
+                Err(error @ store::RecordError::Busy(_)) => return Err(error.into()),
+                Err(_) => {}
+            }
         }
-        records
+        Ok(records)
     }
 }
 

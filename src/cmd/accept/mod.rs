@@ -188,6 +188,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
             level,
             at_rest,
             told,
+            decided: kept.decided.values().cloned().collect(),
             network,
             between,
         })

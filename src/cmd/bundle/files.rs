@@ -1,8 +1,12 @@
 //! The files of a bundle on disk.
 
-use crate::cmd::output;
+use super::derived;
+use crate::cmd::{child::MESSAGES, output};
 use anyhow::{Context as _, bail};
-use fizeau_domain::{node_state::NodeState, text::hex};
+use fizeau_domain::{
+    node_state::NodeState,
+    text::{counted, hex},
+};
 use fizeau_judge::{
     accept::profile::Profile,
     evidence::{
@@ -17,8 +21,9 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
-    fs,
-    io::Read as _,
+    fs::{self, DirBuilder},
+    io::{self, Read as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -73,6 +78,75 @@ pub fn list(directory: &Path) -> anyhow::Result<Vec<Listed>> {
     Ok(all)
 }
 
+/// What a file of a bundle is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What was observed, measured and done, and what it was judged by.
+    Evidence,
+    /// What is made of the evidence, and can be made again.
+    Derived,
+    /// Neither: nobody vouches for what it says.
+    Stray,
+}
+
+/// What a file is, by its path in the bundle.
+pub fn role(path: &str) -> Role {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts[..] {
+        [names::VERDICT | names::ROWS] => Role::Derived,
+        [name] if derived::NAMES.contains(&name) => Role::Derived,
+        [names::MANIFEST | names::SIGNATURE | names::IDENTITY | names::ACCOUNT] => Role::Evidence,
+        [names::STATE | names::STATE_AFTER] | [names::PROFILES, _] => Role::Evidence,
+        [names::EARLIER, _, names::STATE | names::STATE_AFTER | names::VERDICT] => Role::Evidence,
+        [names::ROUNDS, _, store::FILE | MESSAGES] | ["localise", _] => Role::Evidence,
+        _ => Role::Stray,
+    }
+}
+
+/// A copy of the plain files of a bundle that this user alone can reach: what is checked is then
+/// what is read, whoever may write to the bundle meanwhile. It goes away with this.
+pub struct Copy {
+    root: PathBuf,
+}
+
+impl Copy {
+    /// Copies the files that were listed.
+    ///
+    /// # Errors
+    /// Where one cannot be read or written.
+    pub fn of(files: &[Listed]) -> anyhow::Result<Copy> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).context("no random numbers for a folder's name")?;
+        let name = format!("fizeau-verify-{:016x}", u64::from_le_bytes(random));
+        let root = std::env::temp_dir().join(name);
+        let folder = output::shown(&root);
+        let words = || format!("cannot copy the bundle to {folder}: set TMPDIR to another folder");
+        DirBuilder::new().mode(0o700).create(&root).with_context(words)?;
+        let copy = Copy { root };
+        for listed in files.iter().filter(|listed| listed.strange.is_none()) {
+            let to = copy.root.join(&listed.path);
+            let folder = to.parent().unwrap_or(&copy.root);
+            fs::create_dir_all(folder).with_context(words)?;
+            let mut from = file::open(&listed.at).with_context(|| output::shown(&listed.at))?;
+            let mut to = fs::File::create(&to).with_context(words)?;
+            io::copy(&mut from, &mut to).with_context(words)?;
+        }
+        Ok(copy)
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // What is left there is of no use to anybody, and what refuses has no one to hear of it.
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
 /// The entries of a manifest for some files: their sizes and hashes.
 ///
 /// # Errors
@@ -110,6 +184,10 @@ pub struct Made {
     profiles: BTreeMap<String, Profile>,
     state: NodeState,
     after: NodeState,
+    /// What records have beyond what was decided on, in words.
+    pub longer: Vec<String>,
+    /// The first record that is not the one that was decided on, in words.
+    pub changed: Option<String>,
     records: BTreeMap<String, Record>,
 }
 
@@ -135,11 +213,33 @@ impl Made {
             listed.path.starts_with(names::ROUNDS) && name == Some(store::FILE)
         };
         // A record that was cut short before its header says nothing, and nobody was told of it.
-        let records = files.iter().filter(is_record).filter_map(|one| store::read(&one.at).ok());
-        let records = records.map(|record| (record.header.run.clone(), record)).collect();
+        let mut records = BTreeMap::new();
+        let (mut longer, mut changed) = (Vec::new(), None);
+        for listed in files.iter().filter(is_record) {
+            let Ok(read) = store::read_as_decided(&listed.at, &account.records) else { continue };
+            // Names that were replaced since have changed the bytes, and not what was measured.
+            if !read.is_same && account.redacted.is_empty() {
+                let words = format!("{} is not the record that was decided on", listed.path);
+                changed.get_or_insert(words);
+            }
+            if read.more > 0 {
+                longer.push(format!(
+                    "{} has {} that came after the decision: a process that was killed late, or \
+                     somebody, has written there",
+                    listed.path,
+                    counted(read.more, "line")
+                ));
+            }
+            records.insert(read.record.header.run.clone(), read.record);
+        }
         let state = json(directory, names::STATE)?;
         let after = json(directory, names::STATE_AFTER)?;
-        Ok(Made { account, profiles, state, after, records })
+        Ok(Made { account, profiles, state, after, longer, changed, records })
+    }
+
+    /// The records, by their runs.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
     }
 
     /// What was done.
@@ -149,7 +249,7 @@ impl Made {
 
     /// For those who decide again.
     pub fn sources(&self) -> Sources<'_> {
-        let Made { account, profiles, state, after, records } = self;
+        let Made { account, profiles, state, after, records, .. } = self;
         Sources { account, profiles, state, after, records }
     }
 }

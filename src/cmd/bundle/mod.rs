@@ -1,6 +1,7 @@
 //! The bundle that an acceptance leaves: what is added to its directory, how names are replaced in
 //! it, its manifest and its signature.
 
+pub mod derived;
 pub mod files;
 pub mod rows;
 pub mod ssh;
@@ -154,6 +155,8 @@ pub struct Contents<'c> {
     pub at_rest: AtRest,
     /// What each group was told.
     pub told: Vec<Told>,
+    /// How much of each record was decided on.
+    pub decided: Vec<store::Decided>,
     /// What the decision on the network was told, where anything was measured of it.
     pub network: Option<network::Told>,
     /// What the check between nodes was told, where there are several.
@@ -224,6 +227,7 @@ impl Bundle {
             groups: groups.collect(),
             network: contents.network,
             between: contents.between,
+            records: contents.decided,
             redacted: kinds,
         })
     }

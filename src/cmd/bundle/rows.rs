@@ -15,7 +15,7 @@ use fizeau_judge::{
         row::Row,
     },
 };
-use fizeau_record::{Record, file, store};
+use fizeau_record::{Record, file, identity::Identity, store};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
@@ -46,13 +46,33 @@ pub fn rows_file(directory: &Path, catalogue: &Catalogue) -> anyhow::Result<Opti
     Ok(is_named.then(|| rows.iter().map(Row::line).collect()))
 }
 
+/// The manifest of a bundle, with its bytes; none where it has none, or one that cannot be read.
+pub fn manifest(directory: &Path) -> Option<(Vec<u8>, Manifest)> {
+    let bytes = file::read(&directory.join(names::MANIFEST), files::FILE_MAX).ok()?;
+    let manifest = Manifest::parse(&bytes).ok()?;
+    Some((bytes, manifest))
+}
+
 /// The rows that a bundle keeps, as its manifest has them; none where it keeps none, or has
 /// changed.
-pub fn kept(directory: &Path) -> Option<Vec<u8>> {
-    let manifest = file::read(&directory.join(names::MANIFEST), files::FILE_MAX).ok()?;
-    let manifest = Manifest::parse(&manifest).ok()?;
-    let entry = manifest.files.iter().find(|entry| entry.path == names::ROWS)?;
-    let text = file::read(&directory.join(names::ROWS), FILE_MAX).ok()?;
+pub fn kept(directory: &Path, manifest: &Manifest) -> Option<Vec<u8>> {
+    as_listed(directory, manifest, names::ROWS)
+}
+
+/// The node that a bundle speaks for: the host of its identity. None where that was left out, or
+/// is not as the manifest has it. Without a manifest it is the one of the file.
+pub fn host(directory: &Path, manifest: Option<&Manifest>) -> Option<String> {
+    let text = match manifest {
+        Some(manifest) => as_listed(directory, manifest, names::IDENTITY)?,
+        None => file::read(&directory.join(names::IDENTITY), FILE_MAX).ok()?,
+    };
+    serde_json::from_slice::<Identity>(&text).ok()?.host
+}
+
+/// A file of a bundle whose hash is the one that the manifest has.
+fn as_listed(directory: &Path, manifest: &Manifest, name: &str) -> Option<Vec<u8>> {
+    let entry = manifest.files.iter().find(|entry| entry.path == name)?;
+    let text = file::read(&directory.join(name), FILE_MAX).ok()?;
     (hex(&Sha256::digest(&text)) == entry.sha256).then_some(text)
 }
 
@@ -119,12 +139,12 @@ fn read(path: &Path, problems: &mut Problems) -> Bundle {
         match store::read(&record) {
             Ok(record) => drop(by_run.insert(record.header.run.clone(), record)),
             // One that was killed before its header was whole says nothing.
-            Err(store::RecordError::Malformed { .. }) => broken += 1,
+            Err(store::RecordError::Malformed { line: 1, .. }) => broken += 1,
             Err(error) => problem(kind_of(&error), names::ROUNDS, &error.to_string()),
         }
     }
     if broken > 0 {
-        let kind = Kind::HalfWritten;
+        let kind = Kind::Begun;
         problem(kind, names::ROUNDS, &format!("{broken} records are not whole, and are left out"));
     }
     bundle.records = by_run.into_values().collect();

@@ -6,7 +6,10 @@ use crate::cmd::output;
 use anyhow::Context as _;
 use fizeau_judge::{
     evidence::file as names,
-    fleet::problem::{Kind, Problems},
+    fleet::{
+        gather::Gathered,
+        problem::{Kind, Problems},
+    },
 };
 use fizeau_record::{file, store};
 use globset::GlobBuilder;
@@ -21,6 +24,10 @@ use std::{
 
 /// Deepest folder below a path that is looked into.
 const DEPTH_MAX: usize = 32;
+
+/// A folder with one of these is that of an acceptance, whatever became of it.
+const OF_A_BUNDLE: [&str; 5] =
+    [names::VERDICT, names::ROUNDS, names::ACCOUNT, names::MANIFEST, names::IDENTITY];
 
 /// Most files and folders that are looked at.
 const SEEN_MAX: usize = 20_000_000;
@@ -49,6 +56,8 @@ pub struct Finder {
     pub found: Vec<Found>,
     /// What was not.
     pub problems: Problems,
+    /// Folders of which somebody's figures were to be expected and that have none, with the reason.
+    pub unusable: Vec<(PathBuf, String)>,
     /// Folders and files that were seen, by device and inode.
     seen: HashSet<(u64, u64)>,
     /// Where archives were unpacked: it goes away with this.
@@ -82,7 +91,37 @@ impl Finder {
         Ok(())
     }
 
+    /// Adds what was not found to what was read.
+    pub fn tell(self, gathered: &mut Gathered) {
+        gathered.problems.merge(self.problems);
+        for (path, why) in &self.unusable {
+            gathered.unusable(&output::shown(path), why);
+        }
+    }
+
+    /// Looks at a path of the command line. A store says of every node what it likes, and bundles
+    /// come from the nodes themselves: where both lie below one path, a node may have left the
+    /// store's files there.
     fn path(&mut self, path: &Path) {
+        let before = self.found.len();
+        self.given(path);
+        let is_store = |one: &Found| matches!(one, Found::Store(..));
+        let own = &self.found[before..];
+        if own.iter().all(is_store) || !own.iter().any(is_store) {
+            return;
+        }
+        let (stores, sent): (Vec<Found>, Vec<Found>) =
+            self.found.drain(before..).partition(|one| is_store(one));
+        self.found.extend(sent);
+        for store in stores {
+            let Found::Store(path, _) = store else { continue };
+            let why = "a store among bundles is refused: give a store as a path of its own";
+            let words = format!("{}: {why}", output::shown(&path));
+            self.problems.add(Kind::Refused, words);
+        }
+    }
+
+    fn given(&mut self, path: &Path) {
         match fs::symlink_metadata(path) {
             Ok(_) => self.look(path, 0, true),
             Err(error) => match globbed(path) {
@@ -127,7 +166,7 @@ impl Finder {
 
     fn folder(&mut self, path: &Path, depth: usize) {
         let is_there = |name: &str| path.join(name).exists();
-        if [names::VERDICT, names::ROUNDS, names::ACCOUNT].into_iter().any(is_there) {
+        if OF_A_BUNDLE.into_iter().any(is_there) {
             return self.found.push(Found::Bundle(path.to_owned()));
         }
         if depth >= DEPTH_MAX {
@@ -139,13 +178,16 @@ impl Finder {
         };
         let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         below.sort();
+        // Drafts of files that are being written.
+        below.retain(|one| {
+            !one.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".")
+        });
+        if below.is_empty() {
+            let why = "it is empty: an acceptance that wrote nothing has no figures";
+            self.unusable.push((path.to_owned(), why.into()));
+        }
         for one in below {
-            // Drafts of files that are being written.
-            let name = one.file_name().unwrap_or_default().to_string_lossy();
-            let is_draft = name.starts_with('.');
-            if !is_draft {
-                self.look(&one, depth + 1, false);
-            }
+            self.look(&one, depth + 1, false);
         }
     }
 

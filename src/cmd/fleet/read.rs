@@ -3,21 +3,33 @@
 use super::find::Found;
 use crate::{
     cmd::{
-        bundle::rows::{self, name_of},
+        bundle::{
+            files,
+            rows::{self, name_of},
+            ssh::{self, Checked},
+        },
+        exit::Usage,
         output,
     },
     data::Catalogue,
 };
-use fizeau_judge::fleet::{
-    bundle::{Reader, set_back},
-    gather::Gathered,
-    problem::Kind,
-    row::Row,
+use fizeau_judge::{
+    evidence::{
+        file as names,
+        manifest::{Manifest, is_signature},
+    },
+    fleet::{
+        bundle::{Reader, set_back},
+        gather::Gathered,
+        problem::Kind,
+        row::{Row, SIGNED, UNSIGNED},
+        sender::keep_own,
+    },
 };
 use fizeau_record::{file, store};
 use std::{
     io::{self, BufRead, BufReader, Read as _, Seek as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -30,6 +42,12 @@ const LINE_MAX: u64 = 1 << 20;
 
 /// Bytes of a store that are read at once: a piece of work.
 const PIECE: u64 = 32 << 20;
+
+/// Longest file of signers, and longest signature, in bytes.
+const SIGNERS_MAX: u64 = 16 << 20;
+
+/// Why a row of a store does not count under `--signers`.
+const UNSIGNED_ROW: &str = "rows of no bundle whose signature was checked when it was collected";
 
 /// A piece of work.
 enum Piece<'f> {
@@ -63,17 +81,47 @@ struct Place<'p> {
 
 impl std::fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at byte {}", output::shown(self.path), self.at)
+        write!(f, "{} at byte {}", self.file(), self.at)
     }
 }
 
-/// Reads all that was found. `from_records`: also of bundles that keep their rows.
+impl Place<'_> {
+    fn file(&self) -> String {
+        output::shown(self.path)
+    }
+}
+
+/// How bundles are read.
+pub struct How {
+    /// Whether the records of bundles that keep their rows are read all the same.
+    from_records: bool,
+    /// The file of allowed signers, where signed bundles alone count.
+    signers: Option<PathBuf>,
+}
+
+impl How {
+    /// Begins. Without signers every bundle counts.
+    ///
+    /// # Errors
+    /// Where the file of signers cannot be read, or `ssh-keygen` is not there to check them.
+    pub fn new(from_records: bool, signers: Option<&Path>) -> anyhow::Result<How> {
+        if let Some(path) = signers {
+            let place = || format!("--signers {}", output::shown(path));
+            let text = file::read(path, SIGNERS_MAX);
+            text.map_err(|error| Usage(format!("{}: {error}", place())))?;
+            ssh::ready()?;
+        }
+        Ok(How { from_records, signers: signers.map(Path::to_owned) })
+    }
+}
+
+/// Reads all that was found.
 ///
 /// # Errors
 /// Where the profiles for bundles that have none cannot be read.
 pub fn read(
     found: &[Found],
-    from_records: bool,
+    how: &How,
     catalogue: &Catalogue,
     sink: &dyn Sink,
 ) -> anyhow::Result<Gathered> {
@@ -98,7 +146,7 @@ pub fn read(
                 let mut reader = first.clone();
                 let mut gathered = Gathered::default();
                 while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    take(piece, from_records, &mut reader, sink, &mut gathered);
+                    take(piece, how, &mut reader, sink, &mut gathered);
                 }
                 // A worker that panicked has said so; what the others gathered is whole.
                 let mut all = all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -111,24 +159,30 @@ pub fn read(
 
 fn take(
     piece: &Piece<'_>,
-    from_records: bool,
+    how: &How,
     reader: &mut Reader,
     sink: &dyn Sink,
     gathered: &mut Gathered,
 ) {
     match piece {
         Piece::Lines(path, from, to) => {
-            if let Err(error) = lines(path, [*from, *to], gathered) {
+            if let Err(error) = lines(path, [*from, *to], how, gathered) {
                 let words = format!("{}: {error}", output::shown(path));
                 gathered.problems.add(Kind::Unreadable, words);
             }
+        }
+        Piece::Record(path) if how.signers.is_some() => {
+            let (place, why) = (output::shown(path), "a record outside of a bundle is not signed");
+            gathered.unusable(&place, why);
+            gathered.problems.add(Kind::Refused, format!("{place}: {why}"));
         }
         Piece::Record(path) => match store::read(path) {
             Ok(record) => {
                 if let Some(words) = set_back(&record) {
                     gathered.problems.add(Kind::Clock, format!("{}: {words}", output::shown(path)));
                 }
-                let rows = reader.record(&name_of(path), &record);
+                let mut rows = reader.record(&name_of(path), &record);
+                rows.iter_mut().for_each(|row| row.sender = UNSIGNED.into());
                 sink.rows(gathered, &rows, &output::shown(path));
             }
             Err(error) => {
@@ -137,24 +191,87 @@ fn take(
                     .add(rows::kind_of(&error), fizeau_domain::text::clean(&error.to_string()));
             }
         },
-        Piece::Bundle(path) => {
-            let place = output::shown(path);
-            if !from_records
-                && let Some(text) = rows::kept(path)
-                && let Some(rows) = rows::parse(&text)
-            {
-                return sink.rows(gathered, &rows, &place);
-            }
-            match rows::from_records(path, reader, &mut gathered.problems) {
-                Ok(rows) => sink.rows(gathered, &rows, &place),
-                Err(why) => gathered.problems.add(Kind::HalfWritten, format!("{place}: {why}")),
-            }
+        Piece::Bundle(path) => bundle(path, how, reader, sink, gathered),
+    }
+}
+
+/// Takes the rows of a bundle that are of its own node.
+fn bundle(path: &Path, how: &How, reader: &mut Reader, sink: &dyn Sink, gathered: &mut Gathered) {
+    let place = output::shown(path);
+    let manifest = rows::manifest(path);
+    let host = rows::host(path, manifest.as_ref().map(|(_, manifest)| manifest));
+    let refuse = |gathered: &mut Gathered, node: Option<&str>, kind: Kind, why: &str| {
+        gathered.unusable(node.unwrap_or(&place), why);
+        gathered.problems.add(kind, format!("{place}: {why}"));
+    };
+    let text = manifest.as_ref().filter(|_| !how.from_records);
+    let text = text.and_then(|(_, manifest)| rows::kept(path, manifest));
+    let kept = text.as_deref().and_then(rows::parse);
+    if let Some(signers) = &how.signers {
+        let whole = kept.is_none();
+        if let Err(why) = vouched(path, manifest.as_ref(), host.as_deref(), signers, whole) {
+            return refuse(gathered, host.as_deref(), Kind::Refused, &why);
         }
+    }
+    let made = match kept {
+        Some(rows) => Ok(rows),
+        None => rows::from_records(path, reader, &mut gathered.problems),
+    };
+    let mut rows = match made {
+        Ok(rows) => rows,
+        Err(why) => return refuse(gathered, host.as_deref(), Kind::HalfWritten, &why),
+    };
+    let is_empty = rows.is_empty();
+    let own = keep_own(&mut rows, host.as_deref());
+    if let Some(words) = own.words() {
+        refuse(gathered, own.node.as_deref(), Kind::Refused, &words);
+    } else if is_empty {
+        refuse(gathered, own.node.as_deref(), Kind::HalfWritten, "it has no figures");
+    }
+    let sender = if how.signers.is_some() { SIGNED } else { UNSIGNED };
+    rows.iter_mut().for_each(|row| row.sender = sender.into());
+    sink.rows(gathered, &rows, &place);
+}
+
+/// Whether a key that the operator's list has for the bundle's own node signed it. `whole`: all of
+/// its files are to be as the manifest has them, and not only those that were read.
+fn vouched(
+    path: &Path,
+    manifest: Option<&(Vec<u8>, Manifest)>,
+    host: Option<&str>,
+    signers: &Path,
+    whole: bool,
+) -> Result<(), String> {
+    let (bytes, manifest) = manifest.ok_or("it has no manifest that could be signed")?;
+    let host = host.ok_or("its identity, as the manifest has it, names no node")?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "._-:@".contains(c);
+    if host.starts_with('-') || !host.chars().all(is_name) {
+        return Err("its node has a name that cannot stand in a list of signers".into());
+    }
+    let signature = path.join(names::SIGNATURE);
+    let text = file::read(&signature, SIGNERS_MAX).map_err(|_| "it is not signed")?;
+    if !is_signature(&text) {
+        return Err("its signature is not as ssh-keygen writes signatures".into());
+    }
+    match ssh::check(&signature, bytes, Some((signers, host))) {
+        Ok(Checked::Good(_)) => {}
+        Ok(Checked::Bad(_)) => {
+            return Err(format!("it is not signed by a key that --signers has for {host}"));
+        }
+        Err(error) => return Err(format!("{error:#}")),
+    }
+    if !whole {
+        return Ok(());
+    }
+    let listed = files::list(path).and_then(|listed| files::entries(&listed));
+    match manifest.difference(&listed.map_err(|error| format!("{error:#}"))?) {
+        Some(difference) => Err(difference.to_string()),
+        None => Ok(()),
     }
 }
 
 /// The lines of a file that begin within a range of bytes.
-fn lines(path: &Path, [from, to]: [u64; 2], gathered: &mut Gathered) -> io::Result<()> {
+fn lines(path: &Path, [from, to]: [u64; 2], how: &How, gathered: &mut Gathered) -> io::Result<()> {
     let mut file = file::open(path)?;
     let mut at = from;
     if from > 0 {
@@ -190,6 +307,10 @@ fn lines(path: &Path, [from, to]: [u64; 2], gathered: &mut Gathered) -> io::Resu
             continue;
         }
         match Row::parse(&line) {
+            Ok(row) if how.signers.is_some() && row.sender != SIGNED => {
+                gathered.unusable(&row.node, UNSIGNED_ROW);
+                gathered.problems.add(Kind::Refused, format!("{}: {UNSIGNED_ROW}", place.file()));
+            }
             Ok(row) => gathered.take(&row, &place),
             Err(why) => {
                 let is_newer = why.starts_with("it has format");

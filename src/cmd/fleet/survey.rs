@@ -57,6 +57,10 @@ pub struct CollectArgs {
     /// fizeau makes other rows of records
     #[arg(long)]
     pub from_records: bool,
+    /// Whose keys are whose: the file that `ssh-keygen -Y verify` takes. Only bundles that one of
+    /// the keys which it has for the node's name signed are collected
+    #[arg(long, value_name = "FILE")]
+    pub signers: Option<PathBuf>,
 }
 
 /// Surveys. The exit code is the verdict's.
@@ -117,8 +121,9 @@ struct CollectedReport {
 pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let mut finder = Finder::default();
     finder.paths(&args.paths)?;
-    let (stores, found): (Vec<Found>, Vec<Found>) =
-        finder.found.into_iter().partition(|one| matches!(one, Found::Store(..)));
+    let (stores, found): (Vec<Found>, Vec<Found>) = std::mem::take(&mut finder.found)
+        .into_iter()
+        .partition(|one| matches!(one, Found::Store(..)));
     for store in &stores {
         if let Found::Store(path, _) = store {
             let words = format!("{}: it is of a store already", output::shown(path));
@@ -131,8 +136,9 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
         bail!("there is nothing to collect: no bundle or record\n{notes}");
     }
     let sink = Collect::new(&args.store)?;
-    let mut gathered = read::read(&found, args.from_records, &catalogue, &sink)?;
-    gathered.problems.merge(finder.problems);
+    let how = read::How::new(args.from_records, args.signers.as_deref())?;
+    let mut gathered = read::read(&found, &how, &catalogue, &sink)?;
+    finder.tell(&mut gathered);
     let notes = gathered.problems.lines();
     let collected = sink.end()?;
     if global.json {

@@ -2,7 +2,7 @@
 
 use super::{
     find::Finder,
-    read::{self, Gather},
+    read::{self, Gather, How},
     results,
 };
 use crate::{
@@ -44,7 +44,7 @@ pub struct Which {
     pub labels: Option<PathBuf>,
     /// The nodes there are to be, one on each line, perhaps with a comma and its number of GPUs:
     /// those that sent nothing are named
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "expect", value_name = "FILE")]
     pub expected: Option<PathBuf>,
     /// A label by which devices are set apart too, such as cooling; repeat it for more
     #[arg(long, value_name = "LABEL", requires = "labels")]
@@ -54,10 +54,10 @@ pub struct Which {
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub across: Vec<String>,
     /// Only sessions from this date on
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = row::parse_date)]
     pub since: Option<String>,
     /// Only sessions up to this date
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = row::parse_date)]
     pub until: Option<String>,
     /// Take all sessions of a device together, and not its latest alone: more repeats
     #[arg(long)]
@@ -66,6 +66,10 @@ pub struct Which {
     /// fizeau makes other rows of records
     #[arg(long)]
     pub from_records: bool,
+    /// Whose keys are whose: the file that `ssh-keygen -Y verify` takes. Bundles count only where
+    /// one of the keys that it has for the node's name signed them, and so do the rows of stores
+    #[arg(long, value_name = "FILE")]
+    pub signers: Option<PathBuf>,
     /// False discovery rate among what fails: a share (0.01) or a percentage (1%)
     #[arg(long, value_name = "SHARE",
           default_value_t = Share(fizeau_judge::accept::decide::FALSE_DISCOVERIES))]
@@ -82,11 +86,6 @@ pub enum DependenceName {
     Positive,
     /// In any way (Benjamini-Yekutieli): finds less
     Any,
-}
-
-fn date(text: &str) -> Result<String, String> {
-    let is_date = row::date(&format!("{text}T")) == Some(text);
-    if is_date { Ok(text.to_owned()) } else { Err("write a date as 2026-11-23".into()) }
 }
 
 /// Reads all that is to be surveyed, and surveys it.
@@ -159,8 +158,9 @@ fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {
 fn gather(args: &Which, catalogue: &Catalogue) -> anyhow::Result<Gathered> {
     let mut finder = Finder::default();
     finder.paths(&args.paths)?;
-    let mut gathered = read::read(&finder.found, args.from_records, catalogue, &Gather)?;
-    gathered.problems.merge(finder.problems);
+    let how = How::new(args.from_records, args.signers.as_deref())?;
+    let mut gathered = read::read(&finder.found, &how, catalogue, &Gather)?;
+    finder.tell(&mut gathered);
     if gathered.is_empty() {
         let mut words = "there is nothing to survey: no bundle, record or store".to_owned();
         for line in gathered.problems.lines() {

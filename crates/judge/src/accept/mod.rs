@@ -18,7 +18,7 @@ pub mod reading;
 pub mod shared;
 
 use fizeau_domain::{node_state::Board, verdict::Verdict};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::{collections::BTreeMap, fmt};
 
 /// The format of a verdict file, counted up when a field changes its meaning.
@@ -97,12 +97,30 @@ impl fmt::Display for Action {
 pub struct Quantity {
     /// In the unit.
     pub value: f64,
-    /// `B/s`, `FLOP/s`, `1/s`, `MHz`, or what a state is counted in.
+    /// One of [`UNITS`].
     pub unit: &'static str,
 }
 
+/// Units of what is measured.
+pub const UNITS: [&str; 7] = ["B/s", "B/s/MHz", "FLOP/s", "FLOP/s/MHz", "1/s", "1/s/MHz", "MHz"];
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Quantity, D::Error> {
+        #[derive(Deserialize)]
+        struct Read {
+            value: f64,
+            unit: String,
+        }
+        let Read { value, unit } = Read::deserialize(deserializer)?;
+        let unit = UNITS.into_iter().find(|known| *known == unit);
+        let unit =
+            unit.ok_or_else(|| D::Error::custom("it has a unit that nothing is measured in"));
+        Ok(Quantity { value, unit: unit? })
+    }
+}
+
 /// One check of one device, or of the node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// The check's name.
     pub check: String,
@@ -182,7 +200,7 @@ impl Judged {
 }
 
 /// The verdict on a node: what the file `verdict.json` holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The file's format.
     pub format: u32,
@@ -214,7 +232,7 @@ pub struct Report {
     /// Every check of every device.
     pub checks: Vec<Judged>,
     /// Which board each GPU is, by the device's name, as far as its driver tells.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub boards: BTreeMap<String, Board>,
     /// What could not be read, and is therefore not judged.
     pub unread: Vec<String>,

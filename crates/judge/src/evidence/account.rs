@@ -1,7 +1,7 @@
 //! What was done: command, program, and what each judgement was made of.
 
 use crate::accept::{Level, at_rest::AtRest, between, history::Event, network, node::Device};
-use fizeau_record::redact::Kind;
+use fizeau_record::{redact::Kind, store::Decided};
 use serde::{Deserialize, Serialize};
 
 /// The format of the file, counted up when a field changes its meaning.
@@ -34,6 +34,10 @@ pub struct Account {
     /// What the check between nodes was told; absent where nothing was measured between nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<between::Told>,
+    /// How much of each record was decided on. Lines that a record has beyond that came later.
+    /// Absent of a bundle of an earlier Fizeau, whose records count whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<Decided>,
     /// What was replaced by keyed hashes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redacted: Vec<Kind>,

@@ -1,7 +1,9 @@
 //! Whether a verdict follows from a bundle's records: all is decided again, by the same code.
 
 use super::account::{Account, Group};
-use crate::accept::{Action, Judged, Level, between, changes, history, network, profile::Profile};
+use crate::accept::{
+    Action, Judged, Level, between, changes, history, network, node::Sample, profile::Profile,
+};
 use fizeau_domain::{node_state::NodeState, verdict::Verdict};
 use fizeau_record::Record;
 use serde::Deserialize as _;
@@ -53,6 +55,20 @@ pub fn follow(sources: &Sources<'_>, verdict: &Value) -> Result<Again, String> {
     }
     conclusion(verdict, listed)?;
     Ok(Again { same, others: left.len() })
+}
+
+/// What lasts, in the course of time, as the records have it.
+///
+/// # Errors
+/// In words, where a record or a profile is not there.
+pub fn samples(sources: &Sources<'_>) -> Result<Vec<Sample>, String> {
+    let mut all = Vec::new();
+    for Group { profile: file, devices, events } in &sources.account.groups {
+        let profile = sources.profiles.get(file).ok_or_else(|| format!("{file} is not there"))?;
+        let (level, records) = (sources.account.level, sources.records);
+        all.extend(history::again(profile, level, devices.clone(), events, records)?.samples());
+    }
+    Ok(all)
 }
 
 /// Every check whose sources a bundle holds.
@@ -188,6 +204,7 @@ mod tests {
             groups: Vec::new(),
             network: None,
             between: None,
+            records: Vec::new(),
             redacted: Vec::new(),
         };
         let gpu = Gpu { name: "cuda:0".into(), has_driver: true, ..Gpu::default() };

@@ -7,7 +7,10 @@
 //! the one that explains most slow GPUs is named first, and its members are taken out before the
 //! next is looked for. So a node of a bad leaf is not named for the leaf's fault.
 
-use super::{Group, judge::Survey};
+use super::{
+    Group,
+    judge::{Survey, Why},
+};
 use crate::accept::decide::{Against, Bar, Standing, error_of_median, noise, noise_of};
 pub use fizeau_domain::labels::Kind;
 use fizeau_domain::{
@@ -141,6 +144,10 @@ fn metrics(groups: &[Group], survey: &Survey) -> Vec<Metric> {
             places: Vec::new(),
         });
         for (gpu, one) in group.gpus().iter().zip(judged) {
+            // What is not believed of a device names no component.
+            if one.why == Why::Disputed {
+                continue;
+            }
             let is_slow = one.verdict == Verdict::Fail || one.loss > group.least_effect;
             // A rate of 0 has no logarithm; no group has one.
             let log = (1.0 - one.loss).max(f64::MIN_POSITIVE).ln();

@@ -133,6 +133,13 @@ impl Own {
     }
 }
 
+/// The metric of a line about what a node sent.
+pub const SENT: &str = "what it sent";
+
+/// What is said of a node whose acceptances do not agree.
+const DISPUTED: &str = "two bundles of it that nobody signed do not agree: take the one that is \
+                        right (--since, --until), or signed bundles alone (--signers)";
+
 /// What verdicts are made of.
 pub struct Basis<'s> {
     /// The rows.
@@ -209,6 +216,9 @@ impl Made<'_> {
                     (None, Some(again)) => again.verdict,
                     (None, None) => judged.verdict,
                 };
+                let entry = self.basis.strata.origins[at][row].entry;
+                let is_disputed = own.is_some() && self.is_node_disputed(entry);
+                let verdict = if is_disputed { Verdict::Inconclusive } else { verdict };
                 with(&mut self.verdicts[unit as usize], verdict);
                 if verdict == Verdict::Pass {
                     continue;
@@ -223,6 +233,7 @@ impl Made<'_> {
                     ..with_figures(flagged, judged)
                 };
                 self.flagged.push(match own {
+                    _ if is_disputed => Flagged { why: Some(Why::Disputed), ..flagged },
                     Some(own) => self.said(flagged, &own),
                     None => flagged,
                 });
@@ -231,10 +242,16 @@ impl Made<'_> {
         self.states();
     }
 
+    /// Whether the acceptances of the node of an entry do not agree, by unsigned bundles.
+    fn is_node_disputed(&self, entry: u32) -> bool {
+        let node = self.basis.gathered.entries[entry as usize].columns[column::NODE];
+        self.basis.strata.disputes.is_node_disputed(node)
+    }
+
     fn states(&mut self) {
         for one in &self.basis.own.states {
             let verdict = match self.basis.gathered.texts.text(one.verdict) {
-                "fail" => Verdict::Fail,
+                "fail" if !self.is_node_disputed(one.entry) => Verdict::Fail,
                 _ => Verdict::Inconclusive,
             };
             let check = clean(self.basis.gathered.texts.text(one.check));
@@ -253,6 +270,7 @@ impl Made<'_> {
             let flagged = self.said(flagged, one);
             self.flagged.push(flagged);
         }
+        self.accounts();
         for (at, node) in self.basis.units.nodes.iter().enumerate() {
             if node.is_incomplete {
                 with(&mut self.of_nodes[at], Verdict::Inconclusive);
@@ -260,6 +278,28 @@ impl Made<'_> {
                 let words = "it did not come to its end: continue it (fizeau accept --resume)";
                 self.flagged.push(Flagged { words: words.into(), ..flagged });
             }
+        }
+    }
+
+    /// Nodes of which something does not count, and nodes whose acceptances do not agree.
+    fn accounts(&mut self) {
+        let number = |name: &str| self.basis.gathered.texts.known(name);
+        let is_disputed = |name: &str| {
+            number(name).is_some_and(|name| self.basis.strata.disputes.is_node_disputed(name))
+        };
+        let mut all = Vec::new();
+        for (at, node) in self.basis.units.nodes.iter().enumerate() {
+            if let Some(why) = self.basis.units.accounts.get(&node.plain) {
+                all.push((at, SENT, why.clone()));
+            }
+            if is_disputed(&node.plain) {
+                all.push((at, ACCEPTANCE, DISPUTED.to_owned()));
+            }
+        }
+        for (at, metric, words) in all {
+            with(&mut self.of_nodes[at], Verdict::Inconclusive);
+            let flagged = self.of_node(at as u32, metric, Verdict::Inconclusive);
+            self.flagged.push(Flagged { words, ..flagged });
         }
     }
 

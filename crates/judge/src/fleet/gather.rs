@@ -18,8 +18,8 @@ pub const TEXT_MAX: usize = 300;
 /// Longest words of a row that are kept, in characters.
 const WORDS_MAX: usize = 300;
 
-/// More devices than these are no node.
-pub const DEVICES_MAX: usize = 1024;
+/// More devices than these are no node: one of eight GPUs in eight partitions each has 64.
+pub const DEVICES_MAX: usize = 128;
 
 /// Most metrics: a fleet has a few dozen.
 const METRICS_MAX: usize = 20_000;
@@ -29,6 +29,9 @@ pub const VALUES_MAX: usize = 200_000_000;
 
 /// Most verdicts of acceptances that are held at once.
 const SAID_MAX: usize = 2_000_000;
+
+/// Most senders that are named as unusable.
+const SENDERS_MAX: usize = 100_000;
 
 /// The most that may be called a least effect.
 const EFFECT_MAX: f64 = 0.5;
@@ -71,7 +74,7 @@ impl Texts {
 }
 
 /// Columns of identity, as numbers of texts.
-pub const COLUMNS: usize = 15;
+pub const COLUMNS: usize = 16;
 
 /// The places of the columns in an [`Entry`].
 pub mod column {
@@ -105,6 +108,8 @@ pub mod column {
     pub const HOST_TYPE: usize = 13;
     /// `fizeau`.
     pub const FIZEAU: usize = 14;
+    /// `sender`.
+    pub const SENDER: usize = 15;
 }
 
 /// A device in a session.
@@ -190,6 +195,9 @@ pub struct Gathered {
     pub said: Vec<Said>,
     /// What was left out.
     pub problems: Problems,
+    /// Who sent something of which not all can be used, with the reason. A node's name, or the path
+    /// of what does not name its node.
+    pub unusable: BTreeMap<String, String>,
     values: Vec<f64>,
     entry_numbers: HashMap<Entry, u32>,
     metric_numbers: HashMap<Metric, u32>,
@@ -221,6 +229,10 @@ impl Gathered {
     pub fn take(&mut self, row: &Row<'_>, place: &dyn Display) {
         let whose = || format!("{place}: {} {}", clean(&row.node), clean(&row.device));
         if let Some(why) = refusal(row) {
+            match row.node.trim() {
+                "" => self.unusable(&place.to_string(), &why),
+                node => self.unusable(node, &why),
+            }
             return self.problems.add(Kind::NoRow, format!("{place}: {why}"));
         }
         let Some(entry) = self.entry(row) else { return };
@@ -250,6 +262,20 @@ impl Gathered {
         }
         if !row.verdict.is_empty() && (metric.is_some() || row.values.is_empty()) {
             self.say(row, entry, metric);
+        }
+    }
+
+    /// Notes that not all that somebody sent can be used. The reason that is kept does not depend
+    /// on the order in which they come.
+    pub fn unusable(&mut self, sender: &str, why: &str) {
+        let sender = shorten(&clean(sender), TEXT_MAX);
+        let why = shorten(&clean(why), WORDS_MAX);
+        if self.unusable.len() >= SENDERS_MAX && !self.unusable.contains_key(&sender) {
+            return;
+        }
+        let kept = self.unusable.entry(sender).or_insert_with(|| why.clone());
+        if why < *kept {
+            *kept = why;
         }
     }
 
@@ -288,6 +314,7 @@ impl Gathered {
             &row.driver,
             &row.host_type,
             &row.fizeau,
+            &row.sender,
         ];
         if let Some(last) = self.last {
             let entry = &self.entries[last as usize];
@@ -348,9 +375,13 @@ impl Gathered {
 
     /// Takes all that another has gathered.
     pub fn merge(&mut self, other: Gathered) {
-        if self.is_empty() && self.problems.is_empty() && self.overfull.is_empty() {
+        let is_new = self.is_empty() && self.problems.is_empty() && self.overfull.is_empty();
+        if is_new && self.unusable.is_empty() {
             *self = other;
             return;
+        }
+        for (sender, why) in &other.unusable {
+            self.unusable(sender, why);
         }
         self.last = None;
         let texts: Vec<u32> = other.texts.all.iter().map(|text| self.texts.number(text)).collect();
@@ -409,6 +440,7 @@ impl Gathered {
                  is left out",
                 counted(rows as usize, "row")
             );
+            self.unusable(&node, &format!("it reports more than {DEVICES_MAX} devices"));
             self.problems.add(Kind::TooMany, words);
         }
     }
@@ -445,6 +477,7 @@ fn refusal(row: &Row<'_>) -> Option<String> {
         &row.driver,
         &row.host_type,
         &row.fizeau,
+        &row.sender,
         &row.code,
         &row.metric,
         &row.point,

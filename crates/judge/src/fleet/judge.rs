@@ -16,6 +16,7 @@ use fizeau_domain::{
     verdict::Verdict,
 };
 use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 
 /// Probability with which a GPU that loses what a metric is said to see is found.
 pub const POWER: f64 = 0.9;
@@ -24,6 +25,10 @@ pub const POWER: f64 = 0.9;
 /// until two sessions are there: temperature, placement and what shares the power differ from
 /// session to session, by 0.5 to 1 % of memory's rates and of products.
 pub const SESSION: f64 = 0.3;
+
+/// In a stratum of fewer nodes no GPU passes, since the GPUs of one node may all be slow; and of two
+/// nodes none fails beside the other, since either may be the one that is not as it should be.
+pub const NODES_MIN: usize = 3;
 
 /// From this many GPUs on their own spread shows whether sessions differ by more than that.
 const SPREAD_MIN: usize = 20;
@@ -58,6 +63,11 @@ pub enum Why {
     Decided,
     /// Its stratum has too few other GPUs, and there is no floor.
     TooFew,
+    /// Its stratum has fewer than [`NODES_MIN`] nodes: what slows all GPUs of a node down is not
+    /// seen there.
+    Alone,
+    /// Two bundles that nobody signed say different things of it.
+    Disputed,
     /// No GPU of the stratum was measured twice: the noise is not known.
     NoRepeats,
     /// Its repeats scatter by more than a third of the least effect.
@@ -160,11 +170,13 @@ struct Known {
     /// Variance of one session beyond that of its repeats.
     session: Variance,
     rows: Vec<Row>,
+    /// Nodes of its GPUs.
+    nodes: usize,
 }
 
 /// Judges all groups of a fleet at once. `nodes` is the node of each GPU.
 pub fn judge(groups: &[Group], nodes: &[u32], settings: &Settings) -> Survey {
-    let known: Vec<Known> = groups.iter().map(Known::of).collect();
+    let known: Vec<Known> = groups.iter().map(|group| Known::of(group, nodes)).collect();
     let mut probabilities = Vec::new();
     for one in &known {
         let rows = one.rows.iter();
@@ -216,23 +228,25 @@ fn probability(standing: &Standing) -> f64 {
 }
 
 impl Known {
-    fn of(group: &Group) -> Known {
+    fn of(group: &Group, nodes: &[u32]) -> Known {
+        let weights = Weights::of(group, nodes);
         let rows: Vec<&[f64]> = group.rows().collect();
         let pooled = noise(&rows);
         let is_known = pooled.freedom > 0.0;
         let is_gated = is_known && is_too_noisy(pooled, group.least_effect);
         let centres: Vec<f64> = rows.iter().map(|values| median(values)).collect();
         let least = rows.iter().map(|values| values.len()).min().unwrap_or(1);
-        let references = References::of(&centres, least);
+        let references = References::of(&centres, least, &weights.counts);
         let session = session(group, &centres, pooled, least);
         let row = |(at, values): (usize, &&[f64])| {
             let own = noise_of(values, pooled);
             let error = error_of_median(own, values.len());
             let others = references.without(at);
             let may_fail = !is_gated && is_known && !is_too_noisy(own, group.least_effect);
+            let beside_others = may_fail && weights.nodes != 2;
             let bar = others.map(|others| Bar {
                 may_pass: true,
-                may_fail,
+                may_fail: beside_others,
                 ..others.bar(pooled, group.least_effect)
             });
             let stand = |bar: &Bar| Standing::of(centres[at], error, bar);
@@ -256,7 +270,7 @@ impl Known {
             }
         };
         let rows = rows.iter().enumerate().map(row).collect();
-        Known { pooled, is_gated, session, rows }
+        Known { pooled, is_gated, session, rows, nodes: weights.nodes }
     }
 
     /// The probability by which a row may fail: the least under any bar, times their number. None
@@ -282,6 +296,7 @@ impl Known {
             _ if is_below => (Verdict::Fail, Why::Decided),
             _ if self.pooled.freedom <= 0.0 => (Verdict::Inconclusive, Why::NoRepeats),
             None => (Verdict::Inconclusive, Why::TooFew),
+            Some(_) if self.nodes < NODES_MIN => (Verdict::Inconclusive, Why::Alone),
             // What is above the bar for all its noise passes.
             Some(_) if passes => (Verdict::Pass, Why::Decided),
             Some(one) if !one.bar.may_fail => (Verdict::Inconclusive, Why::TooNoisy),
@@ -462,9 +477,38 @@ fn needed(row: &Row, standing: &Standing, threshold: f64) -> usize {
     { more }.find(|repeats| t * error(*repeats).sqrt() <= distance).unwrap_or(0)
 }
 
+/// Which GPUs of a group are a reference for the others.
+struct Weights {
+    /// By row.
+    counts: Vec<bool>,
+    /// Nodes.
+    nodes: usize,
+}
+
+impl Weights {
+    /// A node with more than twice the GPUs of the median node would decide what is usual: its GPUs
+    /// are judged, and are no reference. Where that leaves too few, all of them are.
+    fn of(group: &Group, nodes: &[u32]) -> Weights {
+        let node = |row: usize| nodes[group.gpu(row) as usize];
+        let mut sizes: HashMap<u32, usize> = HashMap::new();
+        (0..group.len()).for_each(|row| *sizes.entry(node(row)).or_default() += 1);
+        let of_nodes: Vec<f64> = sizes.values().map(|size| *size as f64).collect();
+        let usual = if of_nodes.is_empty() { 0.0 } else { median(&of_nodes) };
+        let is_usual = |row: usize| sizes[&node(row)] as f64 <= 2.0 * usual;
+        let mut counts: Vec<bool> = (0..group.len()).map(is_usual).collect();
+        let left = (0..group.len()).filter(|row| counts[*row]).map(node);
+        if left.collect::<HashSet<u32>>().len() < NODES_MIN {
+            counts.fill(true);
+        }
+        Weights { counts, nodes: sizes.len() }
+    }
+}
+
 /// What the GPUs of a stratum reach, without one of them.
 struct References<'c> {
     centres: &'c [f64],
+    /// Which of them are a reference.
+    counts: &'c [bool],
     sorted: Vec<f64>,
     /// Of all of them.
     all: Option<Others>,
@@ -472,17 +516,23 @@ struct References<'c> {
 }
 
 impl<'c> References<'c> {
-    fn of(centres: &'c [f64], repeats: usize) -> References<'c> {
-        let all = (centres.len() > PEERS_MIN).then(|| Others::of(centres, repeats));
-        References { centres, sorted: sorted(centres), all, repeats }
+    fn of(centres: &'c [f64], repeats: usize, counts: &'c [bool]) -> References<'c> {
+        let kept = centres.iter().zip(counts).filter(|(_, counts)| **counts);
+        let kept: Vec<f64> = kept.map(|(centre, _)| *centre).collect();
+        let all = (kept.len() > PEERS_MIN).then(|| Others::of(&kept, repeats));
+        References { centres, counts, sorted: sorted(&kept), all, repeats }
     }
 
     /// What the others of a row reach; none where they are too few.
     fn without(&self, row: usize) -> Option<Others> {
         let all = self.all?;
-        if self.centres.len() <= EXACT_MAX {
-            let others = self.centres.iter().enumerate().filter(|(at, _)| *at != row);
-            let others: Vec<f64> = others.map(|(_, centre)| *centre).collect();
+        if !self.counts[row] {
+            return Some(all);
+        }
+        if self.sorted.len() <= EXACT_MAX {
+            let is_other = |at: &usize| *at != row && self.counts[*at];
+            let others = (0..self.centres.len()).filter(is_other).map(|at| self.centres[at]);
+            let others: Vec<f64> = others.collect();
             return Some(Others::of(&others, self.repeats));
         }
         let own = self.sorted.partition_point(|other| *other < self.centres[row]);
@@ -502,7 +552,8 @@ mod tests {
     fn leaving_one_out_of_many_is_as_leaving_it_out_of_few() {
         for count in [EXACT_MAX + 1, EXACT_MAX + 2] {
             let centres: Vec<f64> = (0..count).map(|at| ((at * 37) % count) as f64).collect();
-            let references = References::of(&centres, 5);
+            let counts = vec![true; count];
+            let references = References::of(&centres, 5, &counts);
             for row in 0..count {
                 let mut others = centres.clone();
                 others.remove(row);

@@ -16,9 +16,11 @@
 //!
 //! A stratum says nothing of a loss that all of its GPUs share: floors are for that.
 
+mod across;
 pub mod bundle;
 pub mod component;
 pub mod course;
+pub mod dispute;
 pub mod doubt;
 pub mod drift;
 pub mod flag;
@@ -32,6 +34,7 @@ pub mod retest;
 pub mod row;
 pub mod rules;
 pub mod score;
+pub mod sender;
 pub mod site;
 pub mod strata;
 pub mod survey;

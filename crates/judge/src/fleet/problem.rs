@@ -21,6 +21,10 @@ pub enum Kind {
     TooMany,
     /// Times that cannot be.
     Clock,
+    /// What one sender says of another node, and what nobody vouches for who has to.
+    Refused,
+    /// A record that was begun and holds nothing.
+    Begun,
     /// Two machines or two boards under one name.
     Twins,
     /// A board or machine in the place of an earlier one.
@@ -31,6 +35,8 @@ pub enum Kind {
     MadeUp,
     /// What cannot be compared.
     Apart,
+    /// How what is alone in its stratum stands beside others.
+    Hint,
     /// Labels and lists that do not fit the nodes.
     Labels,
 }
@@ -77,6 +83,11 @@ impl Problems {
         self.found.get(&kind).map_or(0, |(count, _)| *count)
     }
 
+    /// Whether figures may be lost.
+    pub fn lose_figures(&self) -> bool {
+        self.found.keys().any(|kind| kind.loses_figures())
+    }
+
     /// A line for each, and one for those that are not shown.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -106,6 +117,30 @@ impl Problems {
 }
 
 impl Kind {
+    /// Whether figures may be lost: a fleet of which any are lost is inconclusive at best. What a
+    /// wrong clock, a mark or a replacement leaves out is counted by node and device instead.
+    pub fn loses_figures(self) -> bool {
+        match self {
+            Kind::Unreadable
+            | Kind::HalfWritten
+            | Kind::NoRow
+            | Kind::Newer
+            | Kind::NoRate
+            | Kind::TooMany
+            | Kind::Refused => true,
+            Kind::OtherFile
+            | Kind::Clock
+            | Kind::Begun
+            | Kind::Twins
+            | Kind::Replaced
+            | Kind::Duplicate
+            | Kind::MadeUp
+            | Kind::Apart
+            | Kind::Hint
+            | Kind::Labels => false,
+        }
+    }
+
     fn words(self) -> &'static str {
         match self {
             Kind::Unreadable => "paths cannot be read",
@@ -116,11 +151,14 @@ impl Kind {
             Kind::NoRate => "rows have values that are no rates",
             Kind::TooMany => "have more than anything real has",
             Kind::Clock => "have times that cannot be",
+            Kind::Refused => "are refused",
+            Kind::Begun => "were begun and hold nothing",
             Kind::Twins => "share a name or number",
             Kind::Replaced => "were replaced",
             Kind::Duplicate => "are there twice",
             Kind::MadeUp => "are made up",
             Kind::Apart => "are not compared",
+            Kind::Hint => "are in a stratum that is too small",
             Kind::Labels => "do not fit",
         }
     }

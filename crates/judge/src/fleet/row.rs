@@ -26,6 +26,13 @@ pub const STUB: &str = "stub";
 /// The mark of a row of a planted fleet.
 pub const SIMULATED: &str = "simulated";
 
+/// The sender of a row of a bundle that is signed by a key which the operator's list has for the
+/// node.
+pub const SIGNED: &str = "signed";
+
+/// The sender of a row of a bundle whose signature was not checked.
+pub const UNSIGNED: &str = "unsigned";
+
 /// One row. Its columns are in the order in which they are written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -42,6 +49,10 @@ pub struct Row<'a> {
     /// its repeats.
     #[serde(borrow, skip_serializing_if = "is_empty")]
     pub run: Cow<'a, str>,
+    /// Who vouches for a row of a bundle: [`SIGNED`] or [`UNSIGNED`]. Empty of a row that came
+    /// from no bundle. What reads a bundle sets it, whatever the bundle's own rows say.
+    #[serde(borrow, skip_serializing_if = "is_empty")]
+    pub sender: Cow<'a, str>,
     /// When the session began, RFC 3339 in UTC, by the node's clock.
     #[serde(borrow)]
     pub time: Cow<'a, str>,
@@ -225,6 +236,15 @@ pub fn date(time: &str) -> Option<&str> {
     let is_date = (1..=12).contains(&month) && (1..=days).contains(&day);
     let has_marks = date.as_bytes()[4] == b'-' && date.as_bytes()[7] == b'-';
     (is_date && has_marks && rest.starts_with('T') && time.len() <= TIME_MAX).then_some(date)
+}
+
+/// Reads a date of a command line.
+///
+/// # Errors
+/// In words, where it is none.
+pub fn parse_date(text: &str) -> Result<String, String> {
+    let is_date = date(&format!("{text}T")) == Some(text);
+    if is_date { Ok(text.to_owned()) } else { Err("write a date as 2026-11-23".into()) }
 }
 
 /// Seconds since 1970 of a time in UTC, `2026-11-23T10:00:00Z` with or without a fraction of the

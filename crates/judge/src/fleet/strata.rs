@@ -2,6 +2,7 @@
 
 use super::{
     Group, Of,
+    dispute::{Disputes, Others},
     gather::{Gathered, Kept, column},
     problem::{Kind, Problems},
     row::ACCEPTANCE,
@@ -64,7 +65,7 @@ pub struct Origin {
 }
 
 /// The fleet's figures, in strata.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Strata {
     /// One metric of one stratum each.
     pub groups: Vec<Group>,
@@ -72,6 +73,10 @@ pub struct Strata {
     pub subjects_of: Vec<u32>,
     /// Where the rows of each group come from.
     pub origins: Vec<Vec<Origin>>,
+    /// What other unsigned bundles say of the rows of each group.
+    pub others: Vec<Vec<Option<Others>>>,
+    /// What unsigned bundles say.
+    pub disputes: Disputes,
     /// Metrics.
     pub subjects: Vec<Subject>,
     /// The strata in words, each as its fields.
@@ -94,6 +99,7 @@ impl Strata {
     ) -> Strata {
         let mut made = Strata::default();
         made.find_subjects(gathered);
+        made.disputes = Disputes::of(gathered, units, &made.subject_of);
         let rows = ordered(gathered, units, &made.subject_of);
         let keys = keys(gathered, units, belongings, rule, problems);
         let mut builder = Builder::new(gathered, &keys, rule);
@@ -110,6 +116,15 @@ impl Strata {
         }
         builder.end(&mut made, problems);
         made
+    }
+
+    /// In what two strata differ, in words: the fields of the first that the second has otherwise.
+    pub fn difference(&self, one: usize, other: usize) -> String {
+        let fields = |at: usize| self.names[at].split(", ").collect::<Vec<&str>>();
+        let others = fields(other);
+        let own: Vec<&str> =
+            fields(one).into_iter().filter(|field| !others.contains(field)).collect();
+        own.join(", ")
     }
 
     /// The metrics, and which each metric of the rows is: units and points tell them apart, code
@@ -358,6 +373,7 @@ impl<'g> Builder<'g> {
             made.groups.push(Group::new(name, stratum as usize, metric.least_effect()));
             made.subjects_of.push(subject);
             made.origins.push(Vec::new());
+            made.others.push(Vec::new());
             self.floors.push(Vec::new());
             self.differences.push(Vec::new());
             self.effects.push(BTreeMap::new());
@@ -374,6 +390,8 @@ impl<'g> Builder<'g> {
         }
         self.differences[at].extend(earlier.windows(2).map(|two| two[0] - two[1]));
         made.groups[at].push_of(unit, self.values.iter().copied(), self.of(chosen));
+        let others = made.disputes.others(self.gathered, latest, &made.subject_of);
+        made.others[at].push(others);
         made.origins[at].push(Origin { entry: latest.entry, metric: latest.metric });
     }
 
@@ -425,8 +443,13 @@ impl<'g> Builder<'g> {
             let apart = floors.iter().filter(|floor| (**floor - middle).abs() > FLOORS_APART);
             let apart = apart.count();
             // A few nodes may have any floor: they must not take it from the others.
-            let is_used = 4 * apart < floors.len();
+            let is_used = 4 * apart < floors.len() && 2 * floors.len() > group.len();
             group.floor = Some(middle).filter(|_| is_used);
+            if 2 * floors.len() <= group.len() {
+                let (with, all) = (floors.len(), group.len());
+                let words = format!("{name}: {with} of {all} devices have a floor: none is used");
+                problems.add(Kind::Apart, words);
+            }
             if apart > 0 {
                 let words = format!(
                     "{name}: {apart} of {} floors are more than {:.0} % from their median: {}",

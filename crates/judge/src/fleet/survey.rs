@@ -1,11 +1,14 @@
 //! The survey: from all rows to verdicts on metrics, devices, nodes, labels and the fleet.
 
 use super::{
+    across,
     component::{self, Kind as Components, Named},
+    dispute,
     flag::{Basis, Flagged, Flags, Own},
     gather::{Gathered, Said, column},
     judge::{Settings, Survey, Whole, judge},
     plan::{Outcome, Retest},
+    sender,
     site::{self, Expected},
     strata::{Rule, Strata},
     units::{Units, Window, by_number, counted_units, is_gpu},
@@ -115,16 +118,27 @@ pub struct OfLabel {
 /// Nodes there are to be, and what is there of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Presence {
-    /// How many there are to be: measured and missing.
+    /// How many there are to be: measured, unusable and missing.
     pub planned: usize,
-    /// Of these, how many sent something.
+    /// Of these, how many have figures that count.
     pub measured: usize,
+    /// Those that sent something of which nothing counts: the report's list has the reasons.
+    pub unusable: Vec<String>,
     /// Those that sent nothing.
     pub missing: Vec<String>,
     /// Those that sent something and are not in the list.
     pub unexpected: Vec<String>,
     /// Nodes with fewer GPUs than there are to be, in words.
     pub short: Vec<String>,
+}
+
+/// Somebody who sent something of which nothing counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unusable {
+    /// The node, or the path of what does not name its node.
+    pub sender: String,
+    /// Why nothing counts.
+    pub why: String,
 }
 
 /// What a survey comes to.
@@ -152,6 +166,9 @@ pub struct Report {
     /// Nodes there are to be, where a list was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub presence: Option<Presence>,
+    /// Who sent something of which nothing counts: a node, or a path that does not name its node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unusable: Vec<Unusable>,
     /// How errors were controlled.
     pub control: Control,
     /// Components that are slow as a whole.
@@ -215,12 +232,16 @@ pub fn survey(
 ) -> Surveyed {
     gathered.end();
     let mut problems = std::mem::take(&mut gathered.problems);
-    let units = Units::of(&gathered, &options.window, &mut problems);
+    let mut units = Units::of(&gathered, &options.window, &mut problems);
     let (rule, window) = (&options.rule, &options.window);
     let belongings = site::belongings(labels, &units, &gathered, &mut problems);
     let strata = Strata::of(&gathered, &units, &belongings, rule, window, &mut problems);
+    for (node, why) in sender::unmeasured(&gathered, &units, &strata) {
+        units.accounts.entry(node).or_insert(why);
+    }
     let nodes: Vec<u32> = units.units.iter().map(|unit| unit.node).collect();
-    let survey = judge(&strata.groups, &nodes, &options.settings);
+    let mut survey = judge(&strata.groups, &nodes, &options.settings);
+    dispute::settle(&strata, &mut survey);
     let kinds = site::components(labels, &belongings, &units, &gathered);
     let components = component::named(&strata.groups, &survey, &kinds, &nodes);
     let own = Own::of(&gathered, &units, &strata);
@@ -236,13 +257,17 @@ pub fn survey(
     };
     let Flags { verdicts, of_nodes, flagged } = basis.flags();
     let mut by_node = by_node(&units, &verdicts, &of_nodes);
-    let presence = expected.map(|expected| presence(expected, &units, &gathered));
+    let unusable = unusable(&units);
+    let presence = expected.map(|expected| presence(expected, &units, &unusable, &gathered));
     let mut devices = Counts::default();
     verdicts.iter().for_each(|verdict| devices.add(*verdict));
     let mut of_nodes = Counts::default();
     by_node.iter().for_each(|node| of_nodes.add(node.verdict));
     let is_short =
         presence.as_ref().is_some_and(|one| !one.missing.is_empty() || !one.short.is_empty());
+    let missing = presence.as_ref().map_or(0, |one| one.missing.len());
+    let is_short = is_short || !unusable.is_empty() || problems.lose_figures();
+    across::hints(&strata, &survey, &units, &gathered, &mut problems);
     let verdict =
         of_nodes.verdict().and(if is_short { Verdict::Inconclusive } else { Verdict::Pass });
     by_node.sort_by_key(|node| std::cmp::Reverse(node.verdict.exit_code().min(2)));
@@ -255,12 +280,13 @@ pub fn survey(
         fizeau: env!("CARGO_PKG_VERSION").into(),
         mark: units.mark.clone(),
         verdict,
-        fleet: counted_units(&units, &gathered),
+        fleet: counted_units(&units, &gathered, missing + unusable.len()),
         from: clean(from.unwrap_or_default()),
         to: clean(to.unwrap_or_default()),
         devices,
         nodes: of_nodes,
         presence,
+        unusable,
         control: Control {
             false_discoveries: options.settings.false_discoveries,
             procedure: options.settings.dependence.words().into(),
@@ -320,10 +346,28 @@ fn by_label(kinds: &[Components], verdicts: &[Verdict]) -> Vec<OfLabel> {
     all
 }
 
-fn presence(expected: &Expected, units: &Units, gathered: &Gathered) -> Presence {
+/// Senders without a figure that counts.
+fn unusable(units: &Units) -> Vec<Unusable> {
+    let there: BTreeSet<&str> = units.nodes.iter().map(|node| node.plain.as_str()).collect();
+    let without = units.accounts.iter().filter(|(sender, _)| !there.contains(sender.as_str()));
+    without.map(|(sender, why)| Unusable { sender: sender.clone(), why: why.clone() }).collect()
+}
+
+fn presence(
+    expected: &Expected,
+    units: &Units,
+    unusable: &[Unusable],
+    gathered: &Gathered,
+) -> Presence {
     let all: BTreeSet<&str> = units.nodes.iter().map(|node| node.plain.as_str()).collect();
     let there: BTreeSet<&str> = all.iter().filter_map(|node| expected.named(node)).collect();
-    let missing = expected.nodes.keys().filter(|node| !there.contains(node.as_str()));
+    let without: BTreeSet<&str> =
+        unusable.iter().filter_map(|one| expected.named(&one.sender)).collect();
+    let is_absent = |node: &&String| !there.contains(node.as_str());
+    let is_unusable = |node: &&String| is_absent(node) && without.contains(node.as_str());
+    let spoilt: Vec<String> =
+        expected.nodes.keys().filter(is_unusable).map(|node| clean(node)).collect();
+    let missing = expected.nodes.keys().filter(|node| is_absent(node) && !is_unusable(node));
     let missing: Vec<String> = missing.map(|node| clean(node)).collect();
     let unexpected = all.iter().filter(|node| expected.named(node).is_none());
     let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
@@ -341,7 +385,8 @@ fn presence(expected: &Expected, units: &Units, gathered: &Gathered) -> Presence
     };
     Presence {
         planned: expected.nodes.len(),
-        measured: expected.nodes.len() - missing.len(),
+        measured: expected.nodes.len() - missing.len() - spoilt.len(),
+        unusable: spoilt,
         unexpected: unexpected.map(|node| (*node).to_owned()).collect(),
         short: expected.nodes.iter().filter_map(short).collect(),
         missing,

@@ -10,6 +10,7 @@ use super::{
     gather::{Entry, Gathered, column},
     problem::{Kind, Problems},
     row::{ACCEPTANCE, NODE, date, seconds},
+    sender::{self, Left},
 };
 use fizeau_domain::text::{clean, counted};
 use std::{
@@ -73,6 +74,10 @@ pub struct Units {
     pub node_of: Vec<Option<u32>>,
     /// The mark that all that counts has, if any.
     pub mark: String,
+    /// Whether each entry is of the operator's window, can have been, and is not made up.
+    pub is_asked: Vec<bool>,
+    /// Who sent, or should have sent, what does not count: by node or path, with the reason.
+    pub accounts: BTreeMap<String, String>,
 }
 
 /// First and last time of something, as texts.
@@ -111,16 +116,33 @@ type NodeKey = (u32, u32);
 impl Units {
     /// Finds them.
     pub fn of(gathered: &Gathered, window: &Window, problems: &mut Problems) -> Units {
-        let mut counts = in_window(gathered, window, problems);
+        let mut left = vec![None; gathered.entries.len()];
+        let mut counts = in_window(gathered, window, &mut left, problems);
+        let mut step = |before: &[bool], counts: &[bool], why: Left| {
+            for (at, left) in left.iter_mut().enumerate() {
+                if before[at] && !counts[at] {
+                    *left = Some(why);
+                }
+            }
+        };
+        let before = counts.clone();
         let mark = without_made_up(gathered, &mut counts, problems);
+        step(&before, &counts, Left::MadeUp);
+        let is_asked = counts.clone();
         let node_keys = node_keys(gathered, &mut counts, problems);
+        step(&is_asked, &counts, Left::Machine);
+        let before = counts.clone();
         let ids = ids(gathered, &node_keys, &mut counts, problems);
+        step(&before, &counts, Left::Board);
         // The boards of stub drivers have the same numbers on every node.
         if mark.is_empty() {
+            let before = counts.clone();
             moved(gathered, &node_keys, &ids, &mut counts, problems);
+            step(&before, &counts, Left::Moved);
         }
         let mut found = collect(gathered, &node_keys, &ids, &counts);
-        found.mark = mark;
+        (found.mark, found.is_asked) = (mark, is_asked);
+        found.accounts = sender::accounts(gathered, &found, &left);
         found
     }
 
@@ -135,12 +157,18 @@ impl Units {
 /// No program of this name measured anything before this date: a clock that was never set says so.
 const EARLIEST: &str = "2025-01-01";
 
-fn in_window(gathered: &Gathered, window: &Window, problems: &mut Problems) -> Vec<bool> {
+fn in_window(
+    gathered: &Gathered,
+    window: &Window,
+    left: &mut [Option<Left>],
+    problems: &mut Problems,
+) -> Vec<bool> {
     let mut never: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let counts = (0..gathered.entries.len() as u32).map(|entry| {
         let day = date(gathered.told(entry, column::TIME)).unwrap_or_default();
         if day > window.latest.as_str() || day < EARLIEST {
             *never.entry((gathered.told(entry, column::NODE), day)).or_default() += 1;
+            left[entry as usize] = Some(Left::Dated);
             return false;
         }
         let is_after = window.since.as_deref().is_none_or(|since| day >= since);
@@ -435,9 +463,14 @@ pub fn by_number(a: &str, b: &str) -> Ordering {
     parts(a).cmp(&parts(b)).then_with(|| a.cmp(b))
 }
 
-/// How many of each, in words: `12 nodes, 96 GPUs, 12 hosts`.
-pub fn counted_units(units: &Units, gathered: &Gathered) -> String {
-    let mut words = vec![counted(units.nodes.len(), "node")];
+/// How many of each, in words: `12 nodes, 96 GPUs, 12 hosts`; `11 of 12 nodes` where one of those
+/// there are to be, or that sent something, has nothing that counts.
+pub fn counted_units(units: &Units, gathered: &Gathered, without: usize) -> String {
+    let nodes = units.nodes.len();
+    let mut words = vec![match without {
+        0 => counted(nodes, "node"),
+        _ => format!("{nodes} of {}", counted(nodes + without, "node")),
+    }];
     let device = |unit: &Unit| gathered.told(unit.entry, column::DEVICE);
     let gpus = units.units.iter().filter(|unit| is_gpu(device(unit))).count();
     let hosts = units.units.iter().filter(|unit| device(unit) == "host").count();

@@ -8,10 +8,10 @@ use fizeau_domain::{
 };
 use fizeau_judge::fleet::{
     component::Named,
-    flag::Flagged,
+    flag::{Flagged, SENT},
     gather::column,
     judge::{SESSION, Why},
-    row::STUB,
+    row::{NODE, STUB},
     survey::{Counts, Reach, Report, Surveyed},
 };
 use std::{
@@ -28,6 +28,7 @@ pub const LINES_MAX: usize = 40;
 const COMPONENTS_MAX: usize = 4;
 const FAILURES_MAX: usize = 8;
 const REACH_MAX: usize = 3;
+const UNUSABLE_MAX: usize = 4;
 
 /// Nodes that a line names at most.
 const NAMED_MAX: usize = 6;
@@ -43,6 +44,7 @@ pub fn text(report: &Report) -> String {
     lines.extend(failures(report));
     lines.extend(inconclusive(report));
     lines.extend(missing(report));
+    lines.extend(unusable(report));
     lines.extend(reach(report));
     lines.push(control(report));
     lines.extend(report.brief.iter().map(|note| format!("note: {note}")));
@@ -203,6 +205,11 @@ pub fn told(one: &Flagged) -> String {
 fn why(one: &Flagged) -> &'static str {
     match one.why {
         Some(Why::Decided) if !one.retest.is_empty() => "not slow again when measured anew",
+        Some(Why::Alone) => "in a stratum of fewer than three nodes, which shows no slow node",
+        Some(Why::Disputed) => {
+            "on which two bundles that nobody signed do not agree (--signers, --since)"
+        }
+        None if one.device == NODE => "of nodes of which not all can be used",
         Some(Why::TooFew) => "too few devices of the same stratum",
         Some(Why::NoRepeats) => "measured only once",
         Some(Why::TooNoisy) => "repeats scatter too much",
@@ -248,10 +255,23 @@ fn named(names: &[String]) -> String {
     words.join(", ")
 }
 
+/// Who sent what cannot be used, and nodes of which not all can be.
+fn unusable(report: &Report) -> Vec<String> {
+    let line = |(sender, why): (&str, &str)| format!("unusable  {sender}: {why}");
+    let senders = report.unusable.iter().map(|one| (one.sender.as_str(), one.why.as_str()));
+    let of_nodes = report.flagged.iter().filter(|one| one.device == NODE && one.metric == SENT);
+    let of_nodes = of_nodes.map(|one| (one.node.as_str(), one.words.as_str()));
+    with_rest(senders.chain(of_nodes).map(line).collect(), UNUSABLE_MAX, "sender")
+}
+
 fn missing(report: &Report) -> Vec<String> {
     let Some(presence) = &report.presence else { return Vec::new() };
+    let unusable = match presence.unusable.len() {
+        0 => String::new(),
+        count => format!(" + {count} unusable"),
+    };
     let mut lines = vec![format!(
-        "{} planned = {} measured + {} missing",
+        "{} planned = {} measured{unusable} + {} missing",
         counted(presence.planned, "node"),
         presence.measured,
         presence.missing.len()
@@ -403,6 +423,7 @@ pub fn csv(surveyed: &Surveyed, out: &mut dyn io::Write) -> Result<(), csv::Erro
                 None => again.unwrap_or(judged.verdict),
             };
             let flagged = flagged.get(&(unit, group.metric.as_str()));
+            let verdict = flagged.map_or(verdict, |one| one.verdict);
             let component = flagged.and_then(|one| one.component.as_deref()).unwrap_or_default();
             let words = own.map(|said| gathered.texts.text(said.words)).unwrap_or_default();
             let median = if is_stub { String::new() } else { number(judged.log.exp()) };
@@ -450,6 +471,8 @@ fn why_name(why: Why) -> &'static str {
     match why {
         Why::Decided => "decided",
         Why::TooFew => "too_few",
+        Why::Alone => "alone",
+        Why::Disputed => "disputed",
         Why::NoRepeats => "no_repeats",
         Why::TooNoisy => "too_noisy",
         Why::TooClose => "too_close",

@@ -1,0 +1,107 @@
+//! Bundles that say different things of one device. Anybody who can write to the place where
+//! bundles are collected can leave one under any node's name, with a later date. Without a
+//! signature nobody can tell a repair from a forgery, so that what two unsigned bundles do not
+//! agree on is inconclusive.
+
+use super::{
+    gather::{Gathered, Kept, column},
+    judge::{Judged, Survey, Why},
+    row::{ACCEPTANCE, UNSIGNED},
+    strata::Strata,
+    units::Units,
+};
+use fizeau_domain::{stats::quantile::median, verdict::Verdict};
+use std::collections::{BTreeSet, HashMap};
+
+/// How far below others a figure has to be to say that a device is slow, in least effects. Half of
+/// one more than what counts, since healthy sessions differ too.
+const SLOW: f64 = 1.5;
+
+/// What a sender said of a device.
+type Place = (u32, u32, u32);
+
+/// What unsigned bundles say, by node, device and metric: the medians of their sessions.
+#[derive(Debug, Default)]
+pub struct Disputes {
+    said: HashMap<Place, Vec<(u32, f64)>>,
+    /// Nodes whose acceptances do not agree, by the number of their name.
+    nodes: BTreeSet<u32>,
+}
+
+/// The least and the highest of what other bundles say, as logarithms of rates.
+pub type Others = [f64; 2];
+
+impl Disputes {
+    /// Finds what bundles say. `subject_of` is the metric of each kind of row.
+    pub fn of(gathered: &Gathered, units: &Units, subject_of: &[u32]) -> Disputes {
+        let mut found = Disputes::default();
+        let is_unsigned = |entry: u32| gathered.told(entry, column::SENDER) == UNSIGNED;
+        let is_asked = |entry: u32| units.is_asked[entry as usize];
+        let text = |entry: u32, at: usize| gathered.entries[entry as usize].columns[at];
+        for row in gathered.rows.iter().filter(|row| is_unsigned(row.entry)) {
+            if is_asked(row.entry) {
+                let own = (text(row.entry, column::SESSION), median(gathered.values(row)));
+                found.said.entry(place(gathered, row, subject_of)).or_default().push(own);
+            }
+        }
+        found.said.retain(|_, said| said.iter().any(|(session, _)| *session != said[0].0));
+        let mut accepted: HashMap<u32, HashMap<u32, bool>> = HashMap::new();
+        for said in gathered.said.iter().filter(|one| is_unsigned(one.entry)) {
+            if gathered.texts.text(said.check) == ACCEPTANCE && is_asked(said.entry) {
+                let fails = gathered.texts.text(said.verdict) == "fail";
+                let sessions = accepted.entry(text(said.entry, column::NODE)).or_default();
+                sessions.insert(text(said.entry, column::SESSION), fails);
+            }
+        }
+        let differ = |sessions: &HashMap<u32, bool>| {
+            sessions.values().any(|fails| *fails) && sessions.values().any(|fails| !fails)
+        };
+        found.nodes = accepted.iter().filter(|(_, of)| differ(of)).map(|(node, _)| *node).collect();
+        found
+    }
+
+    /// What other bundles say of a row; none where there is no other, or its own is signed.
+    pub fn others(&self, gathered: &Gathered, row: &Kept, subject_of: &[u32]) -> Option<Others> {
+        let own = gathered.entries[row.entry as usize].columns[column::SESSION];
+        let said = self.said.get(&place(gathered, row, subject_of))?;
+        if gathered.told(row.entry, column::SENDER) != UNSIGNED {
+            return None;
+        }
+        let others = || said.iter().filter(|(session, _)| *session != own).map(|(_, log)| *log);
+        let least = others().fold(f64::INFINITY, f64::min);
+        let most = others().fold(f64::NEG_INFINITY, f64::max);
+        (least <= most).then_some([least, most])
+    }
+
+    /// Whether a node's acceptances, by unsigned bundles, do not agree.
+    pub fn is_node_disputed(&self, name: u32) -> bool {
+        self.nodes.contains(&name)
+    }
+}
+
+fn place(gathered: &Gathered, row: &Kept, subject_of: &[u32]) -> Place {
+    let columns = &gathered.entries[row.entry as usize].columns;
+    (columns[column::NODE], columns[column::DEVICE], subject_of[row.metric as usize])
+}
+
+/// Makes each verdict of the fleet's rule inconclusive that another unsigned bundle is against.
+pub fn settle(strata: &Strata, survey: &mut Survey) {
+    for (at, group) in strata.groups.iter().enumerate() {
+        for (others, judged) in strata.others[at].iter().zip(&mut survey.judged[at]) {
+            if others.is_some_and(|others| is_against(others, judged, group.least_effect)) {
+                (judged.verdict, judged.why) = (Verdict::Inconclusive, Why::Disputed);
+            }
+        }
+    }
+}
+
+fn is_against(others: Others, judged: &Judged, least_effect: f64) -> bool {
+    // Where the others of the stratum are.
+    let centre = judged.log - (1.0 - judged.loss).max(f64::MIN_POSITIVE).ln();
+    let [most, least] = others.map(|log| 1.0 - (log - centre).exp());
+    match judged.verdict {
+        Verdict::Pass | Verdict::Waived => most > SLOW * least_effect,
+        Verdict::Fail => least < least_effect,
+        Verdict::Inconclusive => false,
+    }
+}

@@ -1,0 +1,450 @@
+"""Ways to hide, frame, heal, poison and impersonate in a fleet, and accidents of honest ones: each is planted
+in a simulated fleet of which n0005 is 10 % slow, and surveyed. The table has what the survey says. The exit
+code is 1 where a PASS stands that should not, an innocent node fails, or the guilty one is not named.
+
+Arguments: the program, how many nodes (60 where none is given)."""
+
+import copy
+import hashlib
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+fizeau = pathlib.Path(sys.argv[1]).resolve()
+count = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+GPUS, METRICS = 8, ["memory read", "gemm bf16"]
+SLOW = "n0005"
+
+
+def node(number, loss=0.0, hour=10, day="2026-11-20", name=None):
+    """The rows of a node, as a list of columns."""
+    name = name or f"n{number:04}"
+    noise = random.Random(f"{name} {hour} {day}")
+    time = f"{day}T{hour:02}:00:00Z"
+    rows = []
+    for gpu in range(GPUS):
+        own = 1 + noise.gauss(0, 0.002)
+        for metric in METRICS:
+            values = [3e12 * (1 - loss) * own * (1 + noise.gauss(0, 0.003)) for _ in range(7)]
+            rows.append({
+                "format": 1, "session": f"{name} {time}", "time": time, "node": name,
+                "machine": f"machine {name}", "device": f"cuda:{gpu}", "uuid": f"GPU-{name}-{gpu}",
+                "part": "h100-sxm", "vbios": "96.00", "driver": "580", "host_type": "box", "fizeau": "1",
+                "code": "c0de", "metric": metric, "point": metric.replace(" ", "/"), "unit": "B/s",
+                "values": values, "least_effect": 0.02,
+            })
+    rows.append({
+        "format": 1, "session": f"{name} {time}", "time": time, "node": name, "machine": f"machine {name}",
+        "device": "node", "metric": "acceptance", "verdict": "pass",
+    })
+    return rows
+
+
+def bundle(folder, rows, host):
+    """A closed bundle with these rows; `host`: of its identity."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    identity = {"machine": {}, "gpus": [], "interfaces": []} | ({"host": host} if host else {})
+    files = {"account.json": "{}", "identity.json": json.dumps(identity), "rows.jsonl": lines}
+    listed = []
+    for name, text in sorted(files.items()):
+        (folder / name).write_text(text)
+        listed.append({"path": name, "sha256": hashlib.sha256(text.encode()).hexdigest(), "size": len(text)})
+    (folder / "manifest.json").write_text(json.dumps({"files": listed, "format": 1}, separators=(",", ":")))
+
+
+class Fleet:
+    """Bundles by their folders: rows, and the host of the identity."""
+
+    def __init__(self):
+        names = [f"n{at:04}" for at in range(count)]
+        self.bundles = {name: (node(at, 0.1 * (name == SLOW)), name) for at, name in enumerate(names)}
+        self.files, self.folders, self.args = {}, [], []
+
+    def rows(self, name):
+        return self.bundles[name][0]
+
+    def each(self, name, **columns):
+        """Changes columns of all rows of a node."""
+        for row in self.rows(name):
+            row.update(columns)
+
+    def measured(self, name, **columns):
+        for row in self.rows(name):
+            if "values" in row:
+                row.update(columns)
+
+    def heal(self):
+        """A fleet in which nobody is slow."""
+        self.bundles[SLOW] = (node(5), SLOW)
+
+    def write(self, place):
+        root = place / "bundles"
+        root.mkdir()
+        for folder, (rows, host) in self.bundles.items():
+            bundle(root / folder, rows, host)
+        for name, text in self.files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        for name in self.folders:
+            (root / name).mkdir(parents=True)
+        (place / "nodes").write_text("".join(f"n{at:04}\n" for at in range(count)))
+
+
+WAYS = []
+
+
+def way(kind, words, codes, named=(SLOW,), guilty=(SLOW,)):
+    """A way, with the exit codes that are right, who has to be named, and who may fail."""
+
+    def take(plant):
+        WAYS.append((kind, words, set(codes), named, set(guilty), plant))
+        return plant
+
+    return take
+
+
+def hides(words, codes=(4,), **more):
+    return way("hide", words, codes, **more)
+
+
+@way("none", "nothing is changed", [1])
+def _(fleet): pass
+
+
+@hides("its driver has another name")
+def _(fleet): fleet.each(SLOW, driver="580x")
+
+
+@hides("its firmware has another name")
+def _(fleet): fleet.each(SLOW, vbios="96.01")
+
+
+@hides("its host type has another name")
+def _(fleet): fleet.each(SLOW, host_type="box2")
+
+
+@hides("its program has another name")
+def _(fleet): fleet.each(SLOW, fizeau="2")
+
+
+@hides("its kernels have another hash")
+def _(fleet): fleet.measured(SLOW, code="beef")
+
+
+@hides("its part has another name")
+def _(fleet): fleet.each(SLOW, part="h100-sxm2")
+
+
+@hides("its metrics have another name")
+def _(fleet):
+    for row in fleet.rows(SLOW):
+        if "values" in row:
+            row["metric"] += "!"
+
+
+@hides("its rates have another unit")
+def _(fleet): fleet.measured(SLOW, unit="GB/s")
+
+
+@hides("its points have another name")
+def _(fleet): fleet.measured(SLOW, point="other")
+
+
+@hides("its rows are marked stub")
+def _(fleet): fleet.each(SLOW, mark="stub")
+
+
+@hides("its rows are marked simulated")
+def _(fleet): fleet.each(SLOW, mark="simulated")
+
+
+@hides("it is dated 2024")
+def _(fleet): fleet.each(SLOW, time="2024-11-20T10:00:00Z")
+
+
+@hides("it is dated 2099")
+def _(fleet): fleet.each(SLOW, time="2099-11-20T10:00:00Z")
+
+
+@hides("its time is of no zone")
+def _(fleet): fleet.each(SLOW, time="2026-11-20T10:00:00")
+
+
+@hides("its rows have no node")
+def _(fleet): fleet.each(SLOW, node="")
+
+
+@hides("its rows have no node, its identity none either", named=("n0005",))
+def _(fleet):
+    fleet.each(SLOW, node="")
+    fleet.bundles[SLOW] = (fleet.rows(SLOW), None)
+
+
+@hides("its rows have no session")
+def _(fleet): fleet.each(SLOW, session="")
+
+
+@hides("its rates are no numbers")
+def _(fleet): fleet.measured(SLOW, values=[None] * 7)
+
+
+@hides("its rates are negative")
+def _(fleet): fleet.measured(SLOW, values=[-1.0] * 7)
+
+
+@hides("its least effect is 0.5", codes=(1, 4))
+def _(fleet): fleet.measured(SLOW, least_effect=0.5)
+
+
+@hides("its least effect is none")
+def _(fleet): fleet.measured(SLOW, least_effect=2.0)
+
+
+@hides("its repeats scatter", codes=(1, 4))
+def _(fleet):
+    for row in fleet.rows(SLOW):
+        if "values" in row:
+            row["values"] = [value * (1 + 0.3 * (at % 2)) for at, value in enumerate(row["values"])]
+
+
+@hides("it has one repeat", codes=(1, 4))
+def _(fleet):
+    for row in fleet.rows(SLOW):
+        if "values" in row:
+            row["values"] = row["values"][:1]
+
+
+@hides("its rows are of a later format")
+def _(fleet): fleet.each(SLOW, format=99)
+
+
+@hides("its folder is empty")
+def _(fleet):
+    del fleet.bundles[SLOW]
+    fleet.folders.append(SLOW)
+
+
+@hides("its folder has an identity alone")
+def _(fleet):
+    del fleet.bundles[SLOW]
+    fleet.files[f"{SLOW}/identity.json"] = json.dumps({"host": SLOW})
+
+
+@hides("it sent nothing, and a list has it")
+def _(fleet):
+    del fleet.bundles[SLOW]
+    fleet.args = ["--expect", "nodes"]
+
+
+@hides("its slow metric is absent")
+def _(fleet):
+    rows = [row for row in node(5) if row["metric"] != METRICS[0]]
+    fleet.bundles[SLOW] = (rows, SLOW)
+
+
+@hides("its slow GPU is absent")
+def _(fleet):
+    rows = [row for row in node(5) if row["device"] != "cuda:3"]
+    fleet.bundles[SLOW] = (rows, SLOW)
+
+
+@hides("its manifest has no rows")
+def _(fleet):
+    rows, host = fleet.bundles.pop(SLOW)
+    fleet.files[f"{SLOW}/identity.json"] = json.dumps({"host": host})
+    fleet.files[f"{SLOW}/manifest.json"] = json.dumps({"files": [], "format": 1}, separators=(",", ":"))
+
+
+@hides("its acceptance did not end", codes=(1,))
+def _(fleet): fleet.each(SLOW, incomplete=True)
+
+
+def with_rows(fleet, rows, folder="n0006"):
+    own, host = fleet.bundles[folder]
+    fleet.bundles[folder] = (own + rows, host)
+
+
+@way("heal", "n0006 has healthy rows of n0005", [1])
+def _(fleet): with_rows(fleet, node(5, hour=12))
+
+
+@way("heal", "a bundle under the name n0005, later", [4])
+def _(fleet): fleet.bundles["evil"] = (node(5, hour=12), SLOW)
+
+
+@way("heal", "the same with another machine, a day later", [4])
+def _(fleet):
+    fleet.bundles["evil"] = (node(5, day="2026-11-22"), SLOW)
+    fleet.each("evil", machine="other")
+
+
+@way("heal", "the same with other boards", [4])
+def _(fleet):
+    fleet.bundles["evil"] = (node(5, hour=12), SLOW)
+    for row in fleet.rows("evil"):
+        row["uuid"] = row.get("uuid", "") + "x"
+
+
+@way("heal", "a store among the bundles", [1])
+def _(fleet): fleet.files["all.jsonl"] = "".join(json.dumps(row) + "\n" for row in node(5, hour=12))
+
+
+@way("heal", "a store of partitions among the bundles", [1])
+def _(fleet):
+    fleet.files["date=2026-11-20/a.jsonl"] = "".join(json.dumps(row) + "\n" for row in node(5, hour=12))
+
+
+@way("heal", "another node says that it has the boards of n0005", [4])
+def _(fleet):
+    rows = node(0, hour=12, name="thief")
+    for row in rows:
+        if "uuid" in row:
+            row["uuid"] = row["uuid"].replace("thief", SLOW)
+    fleet.bundles["thief"] = (rows, "thief")
+
+
+@way("frame", "n0006 has slow rows of n0007", [1])
+def _(fleet): with_rows(fleet, node(7, 0.2, hour=12))
+
+
+@way("frame", "a bundle under the name n0007, later and slow", [1], named=("n0007",))
+def _(fleet): fleet.bundles["evil"] = (node(7, 0.2, hour=12), "n0007")
+
+
+@way("frame", "the same, earlier", [1], named=("n0005",))
+def _(fleet): fleet.bundles["evil"] = (node(7, 0.2, hour=8), "n0007")
+
+
+@way("frame", "a bundle under the name n0007 says that its acceptance failed", [1], named=("n0007",))
+def _(fleet):
+    fleet.bundles["evil"] = (node(7, hour=12), "n0007")
+    fleet.rows("evil")[-1].update(verdict="fail")
+    fleet.rows("evil").append(fleet.rows("evil")[-1] | {
+        "device": "cuda:0", "uuid": "GPU-n0007-0", "metric": "memory errors", "verdict": "fail", "words": "many"})
+
+
+@way("poison", "one bundle has rows of 30 nodes", [1], named=("n0006",))
+def _(fleet): with_rows(fleet, sum((node(at, -0.1, 12) for at in range(20, 50)), []))
+
+
+@way("poison", "one node has 1,024 devices that are 10 % faster", [4, 1], named=("n0006",), guilty=(SLOW,))
+def _(fleet):
+    one = node(6, -0.1)
+    rows = [row | {"device": f"cuda:{at}", "uuid": f"U{at}"} for at in range(1024) for row in one[:2]]
+    fleet.bundles["n0006"] = (rows, "n0006")
+
+
+@way("poison", "one node has 100 devices that are 10 % faster", [1])
+def _(fleet):
+    one = node(6, -0.1)
+    rows = [row | {"device": f"cuda:{at}", "uuid": f"U{at}"} for at in range(100) for row in one[:2]]
+    fleet.bundles["n0006"] = (rows, "n0006")
+
+
+@way("poison", "one node has a floor that nobody reaches", [1])
+def _(fleet): fleet.measured("n0006", floor=9e12)
+
+
+@way("impersonate", "a store among bundles has 30 nodes that are 10 % faster", [1])
+def _(fleet):
+    rows = sum((node(at, -0.1, name=f"ghost{at}") for at in range(30)), [])
+    fleet.files["more.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@way("impersonate", "a bundle's identity is n0007, its rows are of n0008", [1], named=("n0007", "n0008"))
+def _(fleet): fleet.bundles["evil"] = (node(8, 0.2, hour=12), "n0007")
+
+
+@way("accident", "all is well", [0], named=())
+def _(fleet): fleet.heal()
+
+
+@way("accident", "half of the nodes have another driver", [0], named=())
+def _(fleet):
+    fleet.heal()
+    for at in range(count // 2):
+        fleet.each(f"n{at:04}", driver="570")
+
+
+@way("accident", "a node was installed again under another name", [0, 4], named=())
+def _(fleet):
+    fleet.heal()
+    rows = node(9, day="2026-11-22", name="renamed")
+    for row in rows:
+        row["machine"] = "machine n0009"
+        if "uuid" in row:
+            row["uuid"] = row["uuid"].replace("renamed", "n0009")
+    fleet.bundles["renamed"] = (rows, "renamed")
+
+
+@way("accident", "two nodes exchanged a board, and both were measured again", [0], named=())
+def _(fleet):
+    fleet.heal()
+    for a, b in (("n0008", "n0009"), ("n0009", "n0008")):
+        rows = node(int(a[1:]), day="2026-11-22")
+        for row in rows:
+            if row.get("uuid") == f"GPU-{a}-3":
+                row["uuid"] = f"GPU-{b}-3"
+        fleet.bundles[f"{a}-again"] = (rows, a)
+
+
+@way("accident", "a clock is wrong by an hour", [0], named=())
+def _(fleet):
+    fleet.heal()
+    fleet.bundles["n0009"] = (node(9, hour=9), "n0009")
+
+
+@way("accident", "every node was measured twice", [0], named=())
+def _(fleet):
+    fleet.heal()
+    for at in range(count):
+        fleet.bundles[f"n{at:04}-again"] = (node(at, hour=14), f"n{at:04}")
+
+
+@way("accident", "one bundle is there twice", [0], named=())
+def _(fleet):
+    fleet.heal()
+    fleet.bundles["copy"] = copy.deepcopy(fleet.bundles["n0009"])
+
+
+def run(kind, words, codes, named, guilty, plant):
+    place = pathlib.Path(tempfile.mkdtemp(prefix="fleet-attacks-"))
+    try:
+        fleet = Fleet()
+        plant(fleet)
+        fleet.write(place)
+        done = subprocess.run(
+            [fizeau, "fleet", "survey", "bundles", "--json", *fleet.args], cwd=place, capture_output=True, text=True)
+        wrong = []
+        if done.returncode not in codes:
+            wrong.append(f"exit code {done.returncode}")
+        report = json.loads(done.stdout) if done.stdout else {}
+        failed = {one["node"] for one in report.get("by_node", []) if one["verdict"] == "fail"}
+        if failed - guilty:
+            wrong.append(f"fails {', '.join(sorted(failed - guilty)[:3])}")
+        told = json.dumps(report) + done.stderr
+        open_ = json.dumps([report.get(key) for key in ("flagged", "unusable", "notes", "presence", "components")])
+        wrong += [f"{name} is not named" for name in named if name not in open_]
+        told = {0: "PASS", 1: "FAIL", 4: "inconclusive"}.get(done.returncode, done.stderr.strip()[:60])
+        counts = report.get("devices", {})
+        says = f"{told}: {report.get('fleet', '')}, {counts.get('fail')} fail, {counts.get('inconclusive')} open"
+        return says, wrong
+    finally:
+        shutil.rmtree(place)
+
+
+faults = 0
+print("| kind | what is planted | the survey says | right |")
+print("| --- | --- | --- | --- |")
+for kind, words, codes, named, guilty, plant in WAYS:
+    says, wrong = run(kind, words, codes, named, guilty, plant)
+    faults += bool(wrong)
+    print(f"| {kind} | {words} | {says} | {'; '.join(wrong) or 'yes'} |", flush=True)
+planted = sum(kind not in ("none", "accident") for kind, *_ in WAYS)
+print(f"\n{planted} ways and {len(WAYS) - planted} others, {count} nodes of {GPUS} GPUs: {faults} wrong")
+sys.exit(faults > 0)

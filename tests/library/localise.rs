@@ -275,7 +275,15 @@ fn rates_that_cannot_be_are_refused_in_words() {
     assert_eq!(why("rank_a,rank_b,bytes_per_second\n"), RawError::Empty.to_string());
     assert!(why(&csv("3,3,1")).contains("exchange 2: rank 3 cannot exchange with itself"));
     assert!(why(&csv("0,1,-1")).contains("cannot be"));
-    assert!(why(&csv("0,1,inf")).contains("cannot be"));
+    assert!(why(&csv("0,1,0")).contains("a rate of 0 B/s cannot be"));
+    // A cell that is no number is named with its line.
+    for (cell, words) in [("inf", "is no number"), ("nan", "is no number"), ("\"3,36\"", "3.36")] {
+        let said = why(&csv(&format!("0,1,{cell}")));
+        assert!(said.contains(words) && said.contains("line: 3"), "{said}");
+    }
+    assert!(why(&csv("0,1,3,36")).contains("line 3 has 4 cells"), "{}", why(&csv("0,1,3,36")));
+    let semicolons = "rank_a;rank_b;bytes_per_second\n0;1;5e9\n";
+    assert!(why(semicolons).contains("separated by `;`"), "{}", why(semicolons));
     assert!(why(&csv("0,4000000000,1")).contains("is not below"));
     assert!(why(&csv(",1,1")).contains("a rank is missing"));
     assert!(why(&csv("x,1,1")).contains("not CSV"));

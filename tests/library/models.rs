@@ -138,6 +138,19 @@ fn plain() -> serde_json::Value {
 }
 
 #[test]
+fn pythons_numbers_are_unknown_and_refused_where_they_are_needed() {
+    let with = |field: &str, word: &str| {
+        let mut value = plain();
+        value[field] = serde_json::json!("HERE");
+        config::parse("m", &value.to_string().replace("\"HERE\"", word))
+    };
+    let known = config::parse("m", &plain().to_string()).map(|model| model.total());
+    assert_eq!(with("unsloth_version", "NaN").map(|model| model.total()), known);
+    let why = with("hidden_size", "NaN").expect_err("it is needed").to_string();
+    assert!(why.contains("hidden_size"), "{why}");
+}
+
+#[test]
 fn what_is_not_understood_is_refused_by_its_field() {
     let read = |changes: serde_json::Value| {
         let mut config = plain();

@@ -46,6 +46,25 @@ fn what_is_faster_than_light_cannot_be_concluded_from() {
 }
 
 #[test]
+fn a_time_of_nothing_is_in_no_format_a_number() {
+    let place = Place::new();
+    for (name, code, words) in [
+        ("ttft-zero-summary.jsonl", 4, "TTFT is not measured"),
+        ("vllm-detailed-ttft0.json", 0, "not measured in 4 of 4 requests"),
+        ("detailed-not-streamed.json", 0, "does not stream"),
+    ] {
+        let file = format!("{}/tests/served/{name}", env!("CARGO_MANIFEST_DIR"));
+        let report = ["load", "report", file.as_str()];
+        let said = say(&mut place.fizeau(report.iter().chain(&ON))).ended(code);
+        assert!(said.out.contains(words), "{name}: {}", said.out);
+        let has_none = |word: &str| ["0.000", "inf", "NaN"].contains(&word);
+        assert!(!said.out.split_whitespace().any(has_none), "{name}: {}", said.out);
+        let value = say(&mut place.fizeau(report.iter().chain(&ON).chain(&["--json"]))).out;
+        assert!(!value.contains("e+30") && !value.contains("e305"), "{name}: {value}");
+    }
+}
+
+#[test]
 fn what_is_no_result_is_told_by_its_name() {
     let place = Place::new();
     fs::write(place.path("other.json"), "{\"a\": 1}").expect("written");

@@ -40,6 +40,28 @@ pub fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The number that a cell of a table is: digits with a point before a fraction, and an exponent
+/// where there is one.
+///
+/// # Errors
+/// In words: where it is none, with the numbers that it may mean.
+pub fn cell(text: &str) -> Result<f64, String> {
+    let value = text.trim().parse::<f64>().ok();
+    value.filter(|value| value.is_finite()).ok_or_else(|| refused(text.trim()))
+}
+
+/// What separates the columns of a table whose first line has no comma, in words.
+pub fn other_separator(first_line: &str) -> Option<String> {
+    let separators = [(';', "`;`"), ('\t', "tabs"), ('|', "`|`")];
+    let is = |(one, _): &(char, &str)| first_line.contains(*one) && !first_line.contains(',');
+    separators.into_iter().find(is).map(|(_, name)| {
+        format!(
+            "its columns are separated by {name}, and here by commas: write commas between them, \
+             and a point before a fraction"
+        )
+    })
+}
+
 /// From here on, and below its reciprocal but 0, a number is written with an exponent.
 const LONG: f64 = 1e9;
 
@@ -120,6 +142,17 @@ pub fn may_be_one(text: &str, most: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_and_separators_that_are_none_are_named() {
+        assert_eq!((cell(" 1e9 "), cell("-3.5")), (Ok(1e9), Ok(-3.5)));
+        for none in ["nan", "inf", "1e400", "", "x"] {
+            assert!(cell(none).is_err_and(|why| why.contains("is no number")), "{none}");
+        }
+        assert!(cell("3,36").is_err_and(|why| why.contains("3.36")), "{:?}", cell("3,36"));
+        assert!(other_separator("a;b").is_some_and(|words| words.contains("`;`")));
+        assert_eq!((other_separator("a,b;c"), other_separator("a")), (None, None));
+    }
 
     #[test]
     fn brief_numbers_are_short_whatever_they_are() {

@@ -15,7 +15,7 @@ use fizeau_projection::load::{
     prompt::{Composer, Prompt},
     random::{Purpose, Random},
     target::Asked,
-    trace::{self, Traced},
+    trace::{self, Trace},
 };
 use fizeau_record::file;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +29,8 @@ pub struct Sketch {
     pub schedule: Schedule,
     /// Tokens of each prompt and answer.
     pub lengths: Vec<(u32, u32)>,
+    /// What is to know of the trace that it comes from.
+    pub told: Vec<String>,
 }
 
 /// The most bytes of a trace.
@@ -55,8 +57,9 @@ pub fn sketches(args: &SendArgs) -> anyhow::Result<Vec<Sketch>> {
         let shown = output::shown(path);
         let text = file::read_text(path, TRACE_MAX);
         let text = text.map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
-        let requests = trace::read(&text).map_err(|why| anyhow::anyhow!("{shown}: {why}"))?;
-        return Ok(vec![traced(args, &requests)?]);
+        let trace = trace::read(&text, args.trace_unit.map(Into::into));
+        let trace = trace.map_err(|why| anyhow::anyhow!("{shown}: {why}"))?;
+        return Ok(vec![traced(args, &trace)?]);
     }
     if args.rate.is_empty() && args.concurrency.is_empty() {
         return Err(Usage(
@@ -124,20 +127,27 @@ pub fn sketch(
         plan: Plan { rate, concurrency, burstiness, requests, warmup, seconds: until },
         schedule,
         lengths,
+        told: Vec::new(),
     })
 }
 
 /// A level by a trace: its first requests warm up.
-fn traced(args: &SendArgs, requests: &[Traced]) -> Result<Sketch, Usage> {
+fn traced(args: &SendArgs, trace: &Trace) -> Result<Sketch, Usage> {
     let most = args.requests.map_or(REQUESTS_MAX, |most| most + args.warmup) as usize;
-    let requests = &requests[..requests.len().min(most)];
+    let requests = &trace.requests[..trace.requests.len().min(most)];
     let measured = (requests.len() as u64).saturating_sub(args.warmup);
+    let mut told = trace.words();
     if measured == 0 {
-        return Err(Usage(format!(
+        let words = format!(
             "the trace has {}, and the first {} are not measured: choose a smaller --warmup",
             counted(requests.len(), "request"),
             args.warmup
-        )));
+        );
+        // What a trace holds can be looked at before a warm-up is chosen.
+        if !args.plan {
+            return Err(Usage(words));
+        }
+        told.push(words);
     }
     let last = requests.last().map_or(0.0, |one| one.moment);
     let rate = (last > 0.0).then(|| (requests.len() - 1) as f64 / last);
@@ -145,11 +155,12 @@ fn traced(args: &SendArgs, requests: &[Traced]) -> Result<Sketch, Usage> {
         plan: Plan {
             rate: rate.map(|rate| (rate * 1e3).round() / 1e3),
             requests: measured,
-            warmup: args.warmup,
+            warmup: requests.len() as u64 - measured,
             ..Plan::default()
         },
         schedule: Schedule::Moments(requests.iter().map(|one| one.moment).collect()),
         lengths: requests.iter().map(|one| (one.input, one.output)).collect(),
+        told,
     })
 }
 

@@ -29,9 +29,10 @@ pub const ROWS: &str = "requests.jsonl";
 /// Arguments of `load report`.
 #[derive(Args, Clone, Debug)]
 pub struct LoadReportArgs {
-    /// Results: of `vllm bench serve --save-result` (better with --save-detailed), of AIPerf
-    /// (profile_export.jsonl or profile_export_aiperf.json), or requests one by one as JSON Lines
-    /// (docs/load.md)
+    /// Results: of `vllm bench serve --save-result` (better with --save-detailed), of
+    /// sglang.bench_serving, AIPerf (profile_export.jsonl or profile_export_aiperf.json),
+    /// genai-perf, guidellm, llmperf, inference-benchmarker, inference-perf or trtllm-bench, or
+    /// requests one by one as JSON Lines (docs/load.md)
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// The hardware that served: a record or its directory (several of one machine with + between

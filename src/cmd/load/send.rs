@@ -170,6 +170,7 @@ pub fn stated(
         lines.push(format!("all prompts begin with the same {tokens} tokens"));
     }
     for (at, sketch) in sketches.iter().enumerate() {
+        lines.extend(sketch.told.iter().cloned());
         let plan = &sketch.plan;
         let arrivals = match (args.trace.is_some(), plan.rate) {
             (true, _) => "open loop by the trace".to_owned(),
@@ -178,7 +179,9 @@ pub fn stated(
         };
         let time = match &sketch.schedule {
             Schedule::Moments(moments) => {
-                format!("about {}", Seconds(moments.last().copied().unwrap_or(0.0).round()).human())
+                let last = moments.last().copied().unwrap_or(0.0);
+                // Shorter ones are told to the millisecond.
+                format!("about {}", Seconds(if last < 10.0 { last } else { last.round() }).human())
             }
             Schedule::Places(_, Some(until)) => {
                 format!("no longer than {}", Seconds(*until).human())

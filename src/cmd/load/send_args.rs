@@ -12,6 +12,7 @@ use fizeau_projection::load::{
     lengths::{Lengths, PRESETS, TOKENS_MAX},
     metrics::{self, Quantity},
     target::Endpoint,
+    trace::Unit,
 };
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr};
@@ -47,6 +48,9 @@ pub struct SendArgs {
     /// Open loop by a trace: moments and lengths of JSON Lines (Mooncake) or CSV (Azure, BurstGPT)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "input", "output"])]
     pub trace: Option<PathBuf>,
+    /// The unit of a trace's timestamps [default: ms for JSON Lines, s for CSV, where these can be]
+    #[arg(long, value_enum, value_name = "UNIT", requires = "trace")]
+    pub trace_unit: Option<UnitName>,
     /// Intervals of an open loop: poisson, constant, or gamma=SHAPE (below 1: in bursts)
     #[arg(long, value_name = "HOW", default_value = "poisson")]
     pub arrivals: Arrivals,
@@ -178,6 +182,30 @@ impl From<EndpointName> for Endpoint {
         match name {
             EndpointName::Completions => Endpoint::Completions,
             EndpointName::Chat => Endpoint::Chat,
+        }
+    }
+}
+
+/// A unit of a trace's timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UnitName {
+    /// Seconds
+    S,
+    /// Milliseconds
+    Ms,
+    /// Microseconds
+    Us,
+    /// Nanoseconds
+    Ns,
+}
+
+impl From<UnitName> for Unit {
+    fn from(name: UnitName) -> Unit {
+        match name {
+            UnitName::S => Unit::Seconds,
+            UnitName::Ms => Unit::Milliseconds,
+            UnitName::Us => Unit::Microseconds,
+            UnitName::Ns => Unit::Nanoseconds,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{
     mixer::{Compressed, Grouped, Latent, Linear, Reach},
     of, quantisation,
 };
+use crate::python;
 use serde_json::{Map, Value};
 
 /// Longest configuration, in bytes.
@@ -102,8 +103,8 @@ fn harmless() -> Vec<&'static str> {
 /// # Errors
 /// Where it is no JSON, or a field is missing, wrong or not understood.
 pub fn parse(name: &str, json: &str) -> Result<Model, ConfigError> {
-    let Once(value) =
-        serde_json::from_str(json).map_err(|error| ConfigError::Json(error.to_string()))?;
+    let Once(value) = serde_json::from_str(&python::json(json))
+        .map_err(|error| ConfigError::Json(error.to_string()))?;
     let Value::Object(map) = value else {
         return Err(ConfigError::Json("it is no object".into()));
     };

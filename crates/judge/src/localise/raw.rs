@@ -9,6 +9,7 @@ use super::{Exchange, Findings};
 use fizeau_domain::{
     labels::{self, Belonging},
     launcher::RANKS_MAX,
+    number,
     text::{escaped, for_spreadsheets},
     units::Bytes,
 };
@@ -80,6 +81,7 @@ struct CsvExchange {
     device_b: Option<String>,
     labels_b: Option<String>,
     size_bytes: Option<Bytes>,
+    #[serde(deserialize_with = "rate")]
     bytes_per_second: Option<f64>,
     mark: Option<String>,
 }
@@ -147,8 +149,11 @@ impl Measured {
                 _ if a.max(b) >= RANKS_MAX => {
                     format!("rank {} is not below {RANKS_MAX}", a.max(b))
                 }
-                Some(rate) if rate.is_infinite() || rate < 0.0 => {
-                    format!("a rate of {rate} B/s cannot be")
+                Some(rate) if !rate.is_finite() || rate <= 0.0 => {
+                    format!(
+                        "a rate of {rate} B/s cannot be; of an exchange that failed it is left \
+                         empty, or null in JSON"
+                    )
                 }
                 _ => continue,
             };
@@ -285,8 +290,27 @@ fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<f64>, D::Error>
     Option::deserialize(field)
 }
 
+/// Reads a rate of a table, where an exchange that failed has none.
+fn rate<'de, D: Deserializer<'de>>(field: D) -> Result<Option<f64>, D::Error> {
+    let text: Option<String> = Option::deserialize(field)?;
+    let number = |text: String| number::cell(&text).map_err(serde::de::Error::custom);
+    text.filter(|text| !text.is_empty()).map(number).transpose()
+}
+
 fn from_csv(text: &str) -> Result<Measured, RawError> {
-    let wrong = |error: csv::Error| RawError::Csv(error.to_string());
+    let wrong = |error: csv::Error| match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos: Some(at), expected_len, len } => {
+            RawError::Csv(format!(
+                "line {} has {len} cells, and the first line {expected_len}: commas separate \
+                 cells, and a point stands before a fraction",
+                at.line()
+            ))
+        }
+        _ => RawError::Csv(error.to_string()),
+    };
+    if let Some(words) = number::other_separator(text.lines().next().unwrap_or_default()) {
+        return Err(RawError::Csv(words));
+    }
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let columns = reader.headers().map_err(wrong)?.clone();
     for needed in ["rank_a", "rank_b", "bytes_per_second"] {

@@ -1,6 +1,11 @@
 //! Traces: requests that others recorded, with their moments and lengths.
 
 use super::lengths::TOKENS_MAX;
+use fizeau_domain::{
+    number::{self, brief},
+    text::counted,
+    units::Seconds,
+};
 use serde_json::Value;
 
 /// One request of a trace.
@@ -33,31 +38,176 @@ const OUTPUTS: [&str; 6] = [
     "completion_tokens",
 ];
 
-/// Reads a trace: JSON Lines as Mooncake's (`timestamp` in milliseconds, `input_length`,
-/// `output_length`), or CSV with columns as Azure's (`TIMESTAMP,ContextTokens,GeneratedTokens`) or
-/// BurstGPT's (`Timestamp`, `Request tokens`, `Response tokens`; seconds). Requests are put in the
-/// order of their moments; those without a prompt or an answer are left out.
-///
-/// # Errors
-/// In words: which line is not understood.
-pub fn read(text: &str) -> Result<Vec<Traced>, String> {
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut list = match first.trim_start().starts_with('{') {
-        true => json_lines(text)?,
-        false => table(text)?,
-    };
-    list.retain(|one| one.input > 0 && one.output > 0);
-    list.sort_by(|one, other| one.moment.total_cmp(&other.moment));
-    let start = list.first().ok_or("there is no request in it")?.moment;
-    list.iter_mut().for_each(|one| one.moment -= start);
-    match list.last().is_some_and(|last| last.moment > LONGEST) {
-        true => Err("it lasts longer than 100 days: its moments are no seconds".into()),
-        false => Ok(list),
+/// In what a trace counts its moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Dates with times of day.
+    Dates,
+}
+
+impl Unit {
+    /// Seconds in one.
+    const fn seconds(self) -> f64 {
+        match self {
+            Unit::Seconds | Unit::Dates => 1.0,
+            Unit::Milliseconds => 1e-3,
+            Unit::Microseconds => 1e-6,
+            Unit::Nanoseconds => 1e-9,
+        }
+    }
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Seconds => "seconds",
+            Unit::Milliseconds => "milliseconds",
+            Unit::Microseconds => "microseconds",
+            Unit::Nanoseconds => "nanoseconds",
+            Unit::Dates => "dates",
+        }
     }
 }
 
+/// A trace as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// Requests in the order of their moments.
+    pub requests: Vec<Traced>,
+    /// What moments were read as.
+    pub unit: Unit,
+    /// Whether the unit was stated: else it is the usual one of the trace's form.
+    pub is_stated: bool,
+    /// Requests without a prompt, which are left out.
+    pub without_prompt: usize,
+    /// Requests with a prompt and without an answer, which are left out.
+    pub without_answer: usize,
+    /// Whether it says which parts of prompts are the same (`hash_ids`), which is not followed.
+    pub has_hashes: bool,
+}
+
+/// A unit that is not stated may give no more requests a second than this on average: nobody
+/// recorded such a trace, and a trace in seconds that is read as milliseconds comes to it.
+const RATE_MOST: f64 = 10_000.0;
+
 /// No trace lasts longer, in seconds.
 const LONGEST: f64 = 100.0 * 86_400.0;
+
+/// What a user can do who knows the unit.
+const REMEDY: &str = "state the unit with --trace-unit s, ms, us or ns";
+
+/// Lines of a trace before they are put in order.
+#[derive(Default)]
+struct Lines {
+    list: Vec<Traced>,
+    has_dates: bool,
+    has_hashes: bool,
+    /// The first line whose moment has a fraction.
+    fraction: Option<usize>,
+}
+
+/// Reads a trace: JSON Lines as Mooncake's (`timestamp` in milliseconds, `input_length`,
+/// `output_length`), or CSV with columns as Azure's (`TIMESTAMP,ContextTokens,GeneratedTokens`) or
+/// BurstGPT's (`Timestamp`, `Request tokens`, `Response tokens`; seconds). A unit that is stated
+/// takes the place of these. Requests are put in the order of their moments; those without a prompt
+/// or an answer are left out.
+///
+/// # Errors
+/// In words: which line is not understood, or why moments cannot be of the unit that is usual.
+pub fn read(text: &str, stated: Option<Unit>) -> Result<Trace, String> {
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let is_json = first.trim_start().starts_with('{');
+    let mut lines = if is_json { json_lines(text)? } else { table(text)? };
+    let unit = match stated {
+        Some(_) if lines.has_dates => {
+            return Err("its moments are dates: leave out --trace-unit".into());
+        }
+        Some(unit) => unit,
+        None if lines.has_dates => Unit::Dates,
+        None if is_json => Unit::Milliseconds,
+        None => Unit::Seconds,
+    };
+    if let (Some(line), None, Unit::Milliseconds) = (lines.fraction, stated, unit) {
+        return Err(format!(
+            "line {line}: its timestamp has a fraction, and those of such traces are whole \
+             milliseconds: {REMEDY}"
+        ));
+    }
+    let list = &mut lines.list;
+    let without_prompt = list.iter().filter(|one| one.input == 0).count();
+    let without_answer = list.iter().filter(|one| one.input > 0 && one.output == 0).count();
+    list.retain(|one| one.input > 0 && one.output > 0);
+    list.sort_by(|one, other| one.moment.total_cmp(&other.moment));
+    let start = list.first().ok_or("there is no request in it")?.moment;
+    list.iter_mut().for_each(|one| one.moment = (one.moment - start) * unit.seconds());
+    let (last, after) = (list.last().map_or(0.0, |one| one.moment), list.len() as f64 - 1.0);
+    if last > LONGEST {
+        return Err(format!("read as {}, it lasts longer than 100 days: {REMEDY}", unit.name()));
+    }
+    if stated.is_none() && after > last * RATE_MOST {
+        return Err(format!(
+            "its timestamps were read as {}, and then its {} requests come within {}, more than \
+             10,000 a second: {REMEDY}",
+            unit.name(),
+            list.len(),
+            Seconds(last)
+        ));
+    }
+    Ok(Trace {
+        requests: lines.list,
+        unit,
+        is_stated: stated.is_some(),
+        without_prompt,
+        without_answer,
+        has_hashes: lines.has_hashes,
+    })
+}
+
+impl Trace {
+    /// What was read and what was left out, a sentence for each.
+    pub fn words(&self) -> Vec<String> {
+        let span = self.requests.last().map_or(0.0, |one| one.moment);
+        let after = self.requests.len().saturating_sub(1) as f64;
+        let rate = match span > 0.0 {
+            true => format!(", {} requests/s on average", brief(after / span)),
+            false => String::new(),
+        };
+        let how = match (self.is_stated, self.unit) {
+            (true, _) => "as --trace-unit says",
+            (false, Unit::Dates) => "as they are written",
+            (false, _) => "as is usual for traces of this form; --trace-unit states another",
+        };
+        let mut words = vec![format!(
+            "trace: {} in {}{rate}; timestamps read as {}, {how}",
+            counted(self.requests.len(), "request"),
+            Seconds(span).human(),
+            self.unit.name()
+        )];
+        for (count, of) in [
+            (self.without_prompt, "without a prompt"),
+            (self.without_answer, "without an answer, as those that failed"),
+        ] {
+            if count > 0 {
+                words.push(format!("left out of the trace: {} {of}", counted(count, "request")));
+            }
+        }
+        if self.has_hashes {
+            words.push(
+                "the trace's hash_ids are not followed: prompts have random words, and share no \
+                 beginning that a prefix cache would know"
+                    .into(),
+            );
+        }
+        words
+    }
+}
 
 fn tokens(number: Option<f64>, line: usize) -> Result<u32, String> {
     let whole = number.filter(|tokens| (0.0..=f64::from(TOKENS_MAX)).contains(tokens));
@@ -65,48 +215,56 @@ fn tokens(number: Option<f64>, line: usize) -> Result<u32, String> {
     whole.map(|tokens| tokens as u32).ok_or_else(|| format!("line {line}: a length is no number"))
 }
 
-fn json_lines(text: &str) -> Result<Vec<Traced>, String> {
-    let mut list = Vec::new();
+fn json_lines(text: &str) -> Result<Lines, String> {
+    let mut lines = Lines::default();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let line_number = at + 1;
         let value: Value =
             serde_json::from_str(line).map_err(|error| format!("line {line_number}: {error}"))?;
         let find = |names: &[&str]| names.iter().find_map(|name| value[*name].as_f64());
         let moment = find(&MOMENTS).filter(|moment| moment.is_finite());
-        list.push(Traced {
-            moment: moment.ok_or_else(|| format!("line {line_number}: it has no timestamp"))?
-                * 1e-3,
+        let moment = moment.ok_or_else(|| format!("line {line_number}: it has no timestamp"))?;
+        if moment.fract() != 0.0 {
+            lines.fraction.get_or_insert(line_number);
+        }
+        lines.has_hashes |= value.get("hash_ids").is_some();
+        lines.list.push(Traced {
+            moment,
             input: tokens(find(&INPUTS), line_number)?,
             output: tokens(find(&OUTPUTS), line_number)?,
         });
     }
-    Ok(list)
+    Ok(lines)
 }
 
-fn table(text: &str) -> Result<Vec<Traced>, String> {
+fn table(text: &str) -> Result<Lines, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| error.to_string())?.clone();
+    let separator = number::other_separator(text.lines().next().unwrap_or_default());
     let column = |names: &[&str]| {
         let of = |name: &str| names.contains(&name.trim().to_lowercase().as_str());
-        let at = header.iter().position(of);
-        at.ok_or_else(|| format!("its first line has no column {}", names.join(" or ")))
+        let none = || format!("its first line has no column {}", names.join(" or "));
+        let why = || separator.clone().unwrap_or_else(none);
+        header.iter().position(of).ok_or_else(why)
     };
     let (moments, inputs, outputs) = (column(&MOMENTS)?, column(&INPUTS)?, column(&OUTPUTS)?);
-    let mut list = Vec::new();
+    let mut lines = Lines::default();
     for (at, row) in reader.records().enumerate() {
         let line = at + 2;
         let row = row.map_err(|error| format!("line {line}: {error}"))?;
         let cell = |at: usize| row.get(at).unwrap_or_default().trim();
-        let number = |at: usize| cell(at).parse::<f64>().ok();
-        let moment = number(moments).or_else(|| seconds(cell(moments)));
-        let moment = moment.filter(|moment| moment.is_finite());
-        list.push(Traced {
-            moment: moment.ok_or_else(|| format!("line {line}: its timestamp is none"))?,
-            input: tokens(number(inputs), line)?,
-            output: tokens(number(outputs), line)?,
-        });
+        let length = |at: usize| tokens(number::cell(cell(at)).ok(), line);
+        let moment = match (number::cell(cell(moments)), seconds(cell(moments))) {
+            (Ok(moment), _) => moment,
+            (Err(_), Some(moment)) => {
+                lines.has_dates = true;
+                moment
+            }
+            (Err(why), None) => return Err(format!("line {line}: its timestamp is none: {why}")),
+        };
+        lines.list.push(Traced { moment, input: length(inputs)?, output: length(outputs)? });
     }
-    Ok(list)
+    Ok(lines)
 }
 
 /// Seconds since 1970 of `2023-11-16 18:17:03.9799600`, with a T instead of the space, or with a Z
@@ -148,8 +306,12 @@ mod tests {
             Traced { moment: 0.0, input: 4_808, output: 10 },
             Traced { moment: 0.75, input: 3_180, output: 8 },
         ];
-        for text in [azure, burst, mooncake] {
-            assert_eq!(read(text).as_deref(), Ok(&wanted[..]), "{text}");
+        for (text, unit, without_answer) in
+            [(azure, Unit::Dates, 0), (burst, Unit::Seconds, 1), (mooncake, Unit::Milliseconds, 0)]
+        {
+            let trace = read(text, None).expect(text);
+            assert_eq!(trace.requests, wanted, "{text}");
+            assert_eq!((trace.unit, trace.without_answer), (unit, without_answer), "{text}");
         }
         let midnight = seconds("2024-02-29T23:59:59Z").zip(seconds("2024-03-01 00:00:00"));
         assert_eq!(midnight.map(|(before, after)| after - before), Some(1.0));
@@ -165,6 +327,54 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_is_stated_or_refused() {
+        let seconds = include_str!("../../../../tests/served/trace-seconds.jsonl");
+        let why = read(seconds, None).expect_err("fractions of milliseconds");
+        assert!(why.contains("line 1") && why.contains("--trace-unit s"), "{why}");
+        let trace = read(seconds, Some(Unit::Seconds)).expect("stated");
+        assert!((trace.requests[1].moment - 1.0).abs() < 1e-9, "{trace:?}");
+        let words = trace.words().join("\n");
+        assert!(words.contains("2 requests in 1"), "{words}");
+        assert!(words.contains("read as seconds, as --trace-unit says"), "{words}");
+        assert!(words.contains("hash_ids are not followed"), "{words}");
+        // Whole seconds that are read as milliseconds: 500 requests a second are 500,000.
+        let dense: String = (0..1_000)
+            .map(|at| {
+                format!(
+                    "{{\"timestamp\": {}, \"input_length\": 5, \"output_length\": 5}}\n",
+                    at / 500
+                )
+            })
+            .collect();
+        let why = read(&dense, None).expect_err("500,000 a second");
+        assert!(why.contains("more than 10,000 a second") && why.contains("--trace-unit"), "{why}");
+        let last = |unit| read(&dense, Some(unit)).map(|trace| trace.requests[999].moment);
+        assert_eq!(last(Unit::Milliseconds), Ok(0.001), "stated, it is taken");
+        assert_eq!((last(Unit::Seconds), last(Unit::Microseconds)), (Ok(1.0), Ok(1e-6)));
+        // Nanoseconds since 1970 that are read as seconds.
+        let long = "timestamp,input_length,output_length\n1700000000000000000,2,3\n\
+                    1700000090000000000,2,3\n";
+        assert!(read(long, None).expect_err("too long").contains("--trace-unit"));
+        let trace = read(long, Some(Unit::Nanoseconds)).expect("stated");
+        assert!((trace.requests[1].moment - 90.0).abs() < 1e-6, "{trace:?}");
+        let dates = "timestamp,input_length,output_length\n2024-01-01 00:00:00,2,3\n";
+        assert!(read(dates, Some(Unit::Seconds)).expect_err("dates").contains("are dates"));
+        assert!(read(dates, None).is_ok_and(|trace| trace.words()[0].contains("read as dates")));
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let zero = include_str!("../../../../tests/served/trace-zero-output.jsonl");
+        let trace = read(zero, None).expect("one request");
+        assert_eq!((trace.requests.len(), trace.without_answer, trace.without_prompt), (1, 1, 0));
+        let words = trace.words().join("\n");
+        assert!(words.contains("1 request without an answer"), "{words}");
+        let empty = "timestamp,input_length,output_length\n0,0,3\n1,0,0\n2,5,5\n";
+        let trace = read(empty, None).expect("one request");
+        assert_eq!((trace.requests.len(), trace.without_answer, trace.without_prompt), (1, 0, 2));
+    }
+
+    #[test]
     fn what_is_no_trace_is_refused_with_its_line() {
         for (text, words) in [
             ("", "no column timestamp"),
@@ -173,8 +383,12 @@ mod tests {
             ("timestamp,input_length,output_length\n1,2,3\nx,2,3\n", "line 3: its timestamp"),
             ("timestamp,input_length,output_length\n1,2.5,3\n", "line 2: a length"),
             ("timestamp,input_length,output_length\n", "no request"),
+            ("timestamp;input_length;output_length\n1;2;3\n", "separated by `;`"),
+            ("timestamp,input_length,output_length\n\"1,25\",2,3\n", "1.25"),
+            ("timestamp,input_length,output_length\nnan,2,3\n", "line 2"),
+            ("timestamp,input_length,output_length\n1,nan,3\n", "line 2"),
         ] {
-            let why = read(text).expect_err(text);
+            let why = read(text, None).expect_err(text);
             assert!(why.contains(words), "{text}: {why}");
         }
     }

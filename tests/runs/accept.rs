@@ -148,6 +148,42 @@ fn profiles_are_learnt_from_enough_runs_and_refused_for_other_machines() {
 }
 
 #[test]
+fn what_dcgm_says_is_in_the_verdict_and_in_the_bundle() {
+    let place = place();
+    plant(&place, "proc/meminfo", "MemTotal: 1048576 kB\n");
+    plant(&place, "dev/kmsg", "6,1,2,-;all is well\n");
+    let told = |status: &str| {
+        let text = format!(
+            "{{\"DCGM Diagnostic\": {{\"test_categories\": [{{\"category\": \"Hardware\", \"tests\": [\
+             {{\"name\": \"memory\", \"results\": [{{\"entity_group\": \"GPU\", \"entity_id\": 3, \
+             \"status\": \"{status}\", \"warnings\": [{{\"warning\": \"DBE\", \"error_severity\": 6}}]}}],\
+             \"test_summary\": {{\"status\": \"{status}\"}}}}]}}]}}, \"metadata\": {{\"version\": \"4.2.3\"}}}}"
+        );
+        fs::write(place.path("diag.json"), text).expect("written");
+    };
+    let args = ["--level", "passive", "--dcgm", "diag.json"];
+    told("Pass");
+    let said = accept(&place, &[&args[..], &["--out", "out"]].concat());
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let all = verdict(&place, "out");
+    let checks = all["checks"].as_array().expect("checks");
+    let one = checks.iter().find(|one| one["check"] == "DCGM memory").expect("a check");
+    assert_eq!((&one["device"], &one["verdict"]), (&"DCGM GPU 3".into(), &"pass".into()));
+    all_follow(&place, &verify(&place, &[]));
+    told("Fail");
+    let said = accept(&place, &args);
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.contains("DCGM 4.2.3: fail: DBE -> RESET_GPU"), "{}", said.out);
+    told("Skip");
+    let said = accept(&place, &args);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    fs::write(place.path("diag.json"), "Error: no GPU").expect("written");
+    let said = accept(&place, &args);
+    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    assert!(said.err.contains("--dcgm diag.json") && said.err.contains("no JSON"), "{}", said.err);
+}
+
+#[test]
 fn a_plan_measures_nothing_and_bad_input_is_refused() {
     let place = place();
     let said = accept(&place, &["--plan"]);

@@ -20,6 +20,7 @@ use super::{
     output, plan, signals,
     time::Time,
 };
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use files::Kept;
 use fizeau_device::observe;
@@ -30,14 +31,15 @@ use fizeau_domain::{
     verdict::Verdict,
 };
 use fizeau_judge::{
-    accept::{Level, at_rest::AtRest, changes},
+    accept::{Level, at_rest::AtRest, changes, dcgm},
     evidence,
 };
+use fizeau_record::file;
 use fizeau_report::format::acceptance;
 use groups::Group;
 use measure::Measured;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -88,6 +90,10 @@ pub struct AcceptArgs {
     /// What becomes of the directory.
     #[command(flatten)]
     pub bundle: BundleArgs,
+    /// Take in what DCGM's diagnostic says, as checks of their own: the JSON that `dcgmi diag -r 3
+    /// -j` writes (versions 3 and 4)
+    #[arg(long, value_name = "FILE")]
+    pub dcgm: Option<PathBuf>,
     /// Leave the host's name out of records and verdicts
     #[arg(long)]
     pub no_host_name: bool,
@@ -151,6 +157,7 @@ impl AcceptArgs {
 pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let interrupted = signals::watch()?;
     let level = Level::from(args.level);
+    let dcgm = args.dcgm.as_deref().map(told_by_dcgm).transpose()?;
     let catalogue = plan::catalogue(global)?;
     let (mut state, broken) = observed(args, &interrupted)?;
     if level > Level::Passive {
@@ -168,6 +175,10 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let at_rest = at_rest(&groups, broken, args.shared);
     kept.passive = at_rest.judge(&state, level);
     kept.boards = state.boards();
+    if let Some(told) = &dcgm {
+        kept.others.extend(told.judged());
+        told.notes().into_iter().for_each(|words| kept.note(words));
+    }
     kept.unread = state.unread.clone();
     kept.keep_state(evidence::file::STATE, &state)?;
     let measured = match level {
@@ -191,6 +202,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
             decided: kept.decided.values().cloned().collect(),
             network,
             between,
+            dcgm,
         })
     });
     if global.json {
@@ -215,6 +227,19 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
         (verdict @ Verdict::Fail, _) | (verdict, true) => verdict.exit_code(),
         (_, false) => exit::COULD_NOT_RUN,
     }))
+}
+
+/// Longest JSON of a diagnostic, in bytes.
+const DCGM_MAX: u64 = 64 << 20;
+
+/// What a diagnostic of DCGM told.
+///
+/// # Errors
+/// Where the file cannot be read, or is none.
+fn told_by_dcgm(path: &Path) -> anyhow::Result<dcgm::Told> {
+    let place = || format!("--dcgm {}", output::shown(path));
+    let text = file::read_text(path, DCGM_MAX).with_context(place)?;
+    dcgm::read(&text).map_err(anyhow::Error::msg).with_context(place)
 }
 
 /// A node at rest, and what is wrong with its drivers.

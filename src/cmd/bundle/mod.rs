@@ -15,7 +15,7 @@ use fizeau_judge::{
     accept::{
         Level,
         at_rest::AtRest,
-        between,
+        between, dcgm,
         history::Event,
         network,
         node::{Device, Node},
@@ -161,6 +161,8 @@ pub struct Contents<'c> {
     pub network: Option<network::Told>,
     /// What the check between nodes was told, where there are several.
     pub between: Option<between::Told>,
+    /// What DCGM's diagnostic told, where one was given.
+    pub dcgm: Option<dcgm::Told>,
 }
 
 /// A bundle to be closed.
@@ -228,6 +230,7 @@ impl Bundle {
             network: contents.network,
             between: contents.between,
             records: contents.decided,
+            dcgm: contents.dcgm,
             redacted: kinds,
         })
     }

@@ -7,6 +7,7 @@ pub mod between;
 pub mod cause;
 pub mod changes;
 pub mod corruption;
+pub mod dcgm;
 pub mod decide;
 pub mod history;
 pub mod learn;

@@ -1,6 +1,6 @@
 //! What was done: command, program, and what each judgement was made of.
 
-use crate::accept::{Level, at_rest::AtRest, between, history::Event, network, node::Device};
+use crate::accept::{Level, at_rest::AtRest, between, dcgm, history::Event, network, node::Device};
 use fizeau_record::{redact::Kind, store::Decided};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,9 @@ pub struct Account {
     /// Absent of a bundle of an earlier Fizeau, whose records count whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<Decided>,
+    /// What DCGM's diagnostic told; absent where none was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dcgm: Option<dcgm::Told>,
     /// What was replaced by keyed hashes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redacted: Vec<Kind>,

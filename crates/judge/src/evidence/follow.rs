@@ -73,7 +73,8 @@ pub fn samples(sources: &Sources<'_>) -> Result<Vec<Sample>, String> {
 
 /// Every check whose sources a bundle holds.
 fn decided(sources: &Sources<'_>) -> Result<Vec<Judged>, String> {
-    let Account { at_rest, level, groups, network: told, between: ranks, .. } = sources.account;
+    let Account { at_rest, level, groups, network: told, between: ranks, dcgm, .. } =
+        sources.account;
     let mut all = at_rest.judge(sources.state, *level);
     for Group { profile: file, devices, events } in groups {
         let profile = sources.profiles.get(file).ok_or_else(|| format!("{file} is not there"))?;
@@ -86,6 +87,7 @@ fn decided(sources: &Sources<'_>) -> Result<Vec<Judged>, String> {
     if let Some(ranks) = ranks {
         all.push(between::judge(ranks)?);
     }
+    all.extend(dcgm.iter().flat_map(|told| told.judged()));
     if *level > Level::Passive {
         all.extend(changes::judge(sources.state, sources.after));
     }
@@ -205,6 +207,7 @@ mod tests {
             network: None,
             between: None,
             records: Vec::new(),
+            dcgm: None,
             redacted: Vec::new(),
         };
         let gpu = Gpu { name: "cuda:0".into(), has_driver: true, ..Gpu::default() };

@@ -1,7 +1,10 @@
 //! The readers that are fed, each with a generator of inputs and a corpus (`tests/fuzz/KIND`): what
 //! once broke it, and one input as people write it.
 
-use super::mutate::{Chance, change, change_bytes, change_lines, change_point};
+use super::{
+    mutate::{Chance, change, change_bytes, change_lines, change_point},
+    served,
+};
 use fizeau::{
     cmd::document::{ReportFormat, render},
     data::Catalogue,
@@ -28,10 +31,7 @@ use fizeau_domain::{
     suite::Suite,
     text::is_hidden,
 };
-use fizeau_judge::{
-    compare::{Comparison, Options, Waiver},
-    localise::raw::Measured,
-};
+use fizeau_judge::compare::{Comparison, Options, Waiver};
 use fizeau_record::{Record, store};
 use fizeau_report::{
     self as report,
@@ -57,14 +57,29 @@ pub enum Kind {
     Selector,
     Rendezvous,
     Rates,
+    /// Results of other clients.
+    Served,
+    /// Traces that others recorded.
+    Trace,
+    /// Diagnostics of DCGM.
+    Dcgm,
     /// No reader: inputs 10, 20 and 30 are a crash, too large and too slow.
     Planted,
 }
 
 impl Kind {
     /// All readers.
-    pub const ALL: [Kind; 6] =
-        [Kind::Record, Kind::Suite, Kind::Part, Kind::Selector, Kind::Rendezvous, Kind::Rates];
+    pub const ALL: [Kind; 9] = [
+        Kind::Record,
+        Kind::Suite,
+        Kind::Part,
+        Kind::Selector,
+        Kind::Rendezvous,
+        Kind::Rates,
+        Kind::Served,
+        Kind::Trace,
+        Kind::Dcgm,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -74,6 +89,9 @@ impl Kind {
             Kind::Selector => "selector",
             Kind::Rendezvous => "rendezvous",
             Kind::Rates => "rates",
+            Kind::Served => "served",
+            Kind::Trace => "trace",
+            Kind::Dcgm => "dcgm",
             Kind::Planted => "planted",
         }
     }
@@ -95,7 +113,10 @@ impl Kind {
             Kind::Part => lines_of(&PARTS, chance),
             Kind::Selector => selector(chance),
             Kind::Rendezvous => return rendezvous(chance),
-            Kind::Rates => rates(chance),
+            Kind::Rates => served::rates(chance),
+            Kind::Served => served::served(chance),
+            Kind::Trace => served::traced(chance),
+            Kind::Dcgm => served::diagnostic(chance),
             Kind::Planted => return number.to_string().into(),
         };
         if chance.one_in(5) {
@@ -113,7 +134,10 @@ impl Kind {
             Kind::Part => read_part(input),
             Kind::Selector => read_selector(input),
             Kind::Rendezvous => read_rendezvous(input),
-            Kind::Rates => read_rates(input),
+            Kind::Rates => served::read_rates(input),
+            Kind::Served => served::read_served(input),
+            Kind::Trace => served::read_trace(input),
+            Kind::Dcgm => served::read_diagnostic(input),
             Kind::Planted => read_planted(input),
         }
     }
@@ -536,42 +560,6 @@ fn read_rendezvous(input: &[u8]) -> bool {
     assert_eq!(heard, (rank, said), "believed, and not as it was said");
     let first = introduction().to_string().into_bytes();
     Roster::of(&[first, heard.1], Sharing::Refused).is_ok()
-}
-
-fn rates(chance: &mut Chance) -> Vec<u8> {
-    let exchange = |number: u32| {
-        json!({
-            "round": number / 2, "rank_a": number % 4, "rank_b": (number + 1 + number / 4) % 4,
-            "bytes_per_second": 1e9 + f64::from(number)
-        })
-    };
-    let places: Vec<Value> = (0..4)
-        .map(|rank| json!({ "host": format!("n{}", rank / 2), "device": "cuda:0 (X)" }))
-        .collect();
-    let count = 1 + chance.below(16) as u32;
-    let exchanges: Vec<Value> = (0..count).map(exchange).collect();
-    let mut all = json!({ "size_bytes": 65536, "ranks": places, "exchanges": exchanges });
-    let is_csv = chance.one_in(2);
-    if let Some(text) = serde_json::from_value::<Measured>(all.clone()).ok().filter(|_| is_csv) {
-        let text = text.to_csv().expect("CSV");
-        return change_lines(&text, &text, chance).into();
-    }
-    for _ in 0..chance.below(5) {
-        change(&mut all, chance);
-    }
-    all.to_string().into()
-}
-
-fn read_rates(input: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(input) else { return false };
-    let Ok(measured) = Measured::parse(text) else { return false };
-    harmless(&measured.to_json().expect("JSON"));
-    harmless(&measured.to_csv().expect("CSV"));
-    let _ = measured.rounds();
-    if measured.ranks.len() <= 64 {
-        measured.judge();
-    }
-    true
 }
 
 fn read_planted(input: &[u8]) -> bool {

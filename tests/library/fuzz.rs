@@ -4,10 +4,14 @@
 
 #[path = "../../examples/fuzz/mutate.rs"]
 mod mutate;
+#[path = "../../examples/fuzz/served.rs"]
+mod served;
 #[path = "../../examples/fuzz/targets.rs"]
 mod targets;
 
+use fizeau_projection::load::{self, level::Limits};
 use fizeau_record::store;
+use serde_json::Value;
 use targets::Kind;
 
 /// Another seed than that of the long run.
@@ -38,6 +42,56 @@ fn strange_parts_selectors_and_rates_do_no_harm() {
     feed(Kind::Part, 150);
     feed(Kind::Selector, 300);
     feed(Kind::Rates, 300);
+}
+
+#[test]
+fn strange_results_and_traces_have_no_cell_that_is_none() {
+    feed(Kind::Served, 200);
+    feed(Kind::Trace, 300);
+    feed(Kind::Dcgm, 300);
+}
+
+/// The places of all numbers of a value, of lists those of the first item.
+fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => all.push(at.to_owned()),
+        Value::Array(items) => {
+            items.iter().take(1).for_each(|item| places(item, &format!("{at}/0"), all));
+        }
+        Value::Object(fields) => {
+            let under = |name: &str| format!("{at}/{}", name.replace('/', "~1"));
+            fields.iter().for_each(|(name, of)| places(of, &under(name), all));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn no_cell_is_longer_than_a_number_whatever_a_number_of_a_file_becomes() {
+    let mut shown = 0;
+    for (name, text) in served::FILES.iter().filter(|(name, _)| !name.starts_with("trace")) {
+        let plain = text.replace("NaN", "null").replace("Infinity", "\"inf\"");
+        let values = serde_json::Deserializer::from_str(&plain).into_iter::<Value>();
+        let values: Vec<Value> = values.map_while(Result::ok).collect();
+        let mut all = Vec::new();
+        places(&values[0], "", &mut all);
+        for (number, place) in all.iter().enumerate() {
+            // Each number becomes two of these, and each file all of them.
+            let news = ["0", "1e-300", "1e300", "5e-7", "1e9", "-1", "1e15", "NaN"];
+            for new in [news[number % news.len()], news[(number + 3) % news.len()]] {
+                let mut changed = values.clone();
+                *changed[0].pointer_mut(place).expect("a number") = Value::String("HERE".into());
+                let changed: String = changed.iter().map(|one| format!("{one}\n")).collect();
+                let changed = changed.replace("\"HERE\"", new);
+                let Ok(source) = load::read(&changed, &Limits::default()) else { continue };
+                // Which one it was, where it panics.
+                println!("{name} {place} {new}");
+                served::show(source, Limits::default(), [true, false, false]);
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 400, "{shown}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn the_experiments_can_be_run() {
     let said = first_day(&machine, driver, &arguments);
     assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);
     assert_eq!(said.out, "9 experiments can be run\n");
-    assert!(machine.place.path("variants/pipeline/kernels.toml").exists());
+    assert!(machine.place.path("variants/before/kernels.toml").exists());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use fizeau_domain::{
     model::{Model, config, file::ModelFile},
+    near,
     spec::{
         self, Match, Part, Properties, Yardstick, identify,
         part::{GpuFile, HostFile, LinkFile},
@@ -49,29 +50,37 @@ pub enum DataError {
         why: String,
     },
     /// No profile of that name.
-    #[error("no profile is called {name:?}; there are: {known}, or a path that ends in .toml")]
+    #[error(
+        "no profile is called {name:?}{near}; there are: {known}, or a path that ends in .toml"
+    )]
     NoProfile {
         /// The name.
         name: String,
+        /// Those that are nearest to it, as words; empty where none is near.
+        near: String,
         /// Those there are.
         known: String,
     },
     /// No model of that name.
     #[error(
-        "no model is called {name:?}; there are: {known}; or a path to a config.json, which ends \
+        "no model is called {name:?}{near}; there are: {known}; or a path to a config.json, which ends \
          in .json"
     )]
     NoModel {
         /// The name.
         name: String,
+        /// Those that are nearest to it, as words; empty where none is near.
+        near: String,
         /// Those there are.
         known: String,
     },
     /// No suite of that name.
-    #[error("no suite is called {name:?}; there are: {known}, or a path that ends in .toml")]
+    #[error("no suite is called {name:?}{near}; there are: {known}, or a path that ends in .toml")]
     NoSuite {
         /// The name.
         name: String,
+        /// Those that are nearest to it, as words; empty where none is near.
+        near: String,
         /// Those there are.
         known: String,
     },
@@ -168,7 +177,8 @@ impl Catalogue {
             return read.map_err(|error| refuse(error.to_string()));
         }
         let known = || self.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
-        let none = || DataError::NoProfile { name: name.into(), known: known() };
+        let near = || near::hint(name, self.profiles());
+        let none = || DataError::NoProfile { name: name.into(), near: near(), known: known() };
         self.profiles.get(name).cloned().ok_or_else(none)
     }
 
@@ -186,7 +196,8 @@ impl Catalogue {
             read.map_err(|error| refuse(error.to_string()))?
         } else {
             let known = || self.suites.keys().cloned().collect::<Vec<_>>().join(", ");
-            let none = || DataError::NoSuite { name: name.into(), known: known() };
+            let near = || near::hint(name, self.suite_names());
+            let none = || DataError::NoSuite { name: name.into(), near: near(), known: known() };
             self.suites.get(name).ok_or_else(none)?.clone()
         };
         Ok((Suite::parse(&text).map_err(refuse)?, text))
@@ -218,7 +229,8 @@ impl Catalogue {
             }
         }
         let known = self.model_names().collect::<Vec<_>>().join(", ");
-        Err(DataError::NoModel { name: name.into(), known })
+        let near = near::hint(name, self.model_names());
+        Err(DataError::NoModel { name: name.into(), near, known })
     }
 
     /// A model by its name, or by a path that ends in `.json`: a `config.json` of the Hugging Face

@@ -75,6 +75,20 @@ pub struct AbArgs {
     pub format: Option<ReportFormat>,
 }
 
+/// What to add to a command line that gives no second side.
+const NO_SECOND_SIDE: &str = "A is this program, and B is not given. Name what differs: --program \
+                              PATH for B, or --device, --kernel or --program twice, or --a-env \
+                              or --b-env NAME=VALUE. To compare a side with itself, give it twice";
+
+impl AbArgs {
+    /// Whether the command line says what A and B are.
+    fn has_two_sides(&self) -> bool {
+        let is_twice = [self.device.len(), self.kernel.len()].iter().any(|count| *count > 1);
+        let has_variables = !(self.a_env.is_empty() && self.b_env.is_empty());
+        is_twice || has_variables || !self.program.is_empty() || !self.kernel.is_empty()
+    }
+}
+
 /// An environment variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
@@ -103,6 +117,9 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if !is_share(args.least_effect.0) || !is_share(args.error_rate.0) {
         let words = "--least-effect and --error-rate are between 0 and 1; write 0.02 for 2 %";
         return Err(Usage(words.into()).into());
+    }
+    if !args.has_two_sides() {
+        return Err(Usage(NO_SECOND_SIDE.into()).into());
     }
     let directory = match &args.out {
         Some(directory) => directory.clone(),

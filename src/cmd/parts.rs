@@ -2,6 +2,7 @@
 
 use super::exit::Usage;
 use crate::data::Catalogue;
+use fizeau_domain::near;
 use fizeau_projection::project::{Hardware, MediansFile, Public, joined::joined};
 use fizeau_record::store;
 use std::path::Path;
@@ -33,10 +34,13 @@ pub fn part_called<'a>(
     match (found.as_slice(), boards.as_slice()) {
         ([part], _) => Ok((part, None)),
         (_, [part]) => Ok((part, Some(format!("{name}: {} is taken, of {ids}", part.id)))),
-        ([], _) => Err(Usage(format!(
-            "{option} {name}: no part has this name, and there is no such record; `fizeau devices \
-             --parts` prints the catalogue"
-        ))),
+        ([], _) => {
+            let near = near::hint(name, catalogue.parts.iter().map(|part| part.id.as_str()));
+            Err(Usage(format!(
+                "{option} {name}: no part has this name{near}, and there is no such record; \
+                 `fizeau devices --parts` prints the catalogue"
+            )))
+        }
         _ => Err(Usage(format!("{option} {name}: which of {ids}?"))),
     }
 }

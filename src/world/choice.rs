@@ -3,7 +3,7 @@
 use anyhow::Context;
 use fizeau_comm::{Alone, Communicator, Planned, host::ThreadRanks, nccl::Engine};
 use fizeau_device::{BACKENDS, Backend, Device, DeviceError, clock, fake::Fake};
-use fizeau_domain::case::KernelName;
+use fizeau_domain::{case::KernelName, near};
 
 /// The backend that is always there.
 pub(super) const HOST: &str = "host";
@@ -217,7 +217,11 @@ fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
         let known = known.join(", ");
         match family == ALL || family.contains(',') {
             true => NoSuchDevice("only `fizeau run` measures several devices: name one".into()),
-            false => NoSuchDevice(format!("no backend is called {family:?}; there are: {known}")),
+            false => {
+                let near = near::hint(family, BACKENDS.iter().map(|backend| backend.name()));
+                let why = format!("no backend is called {family:?}{near}; there are: {known}");
+                NoSuchDevice(why)
+            }
         }
     })?)
 }

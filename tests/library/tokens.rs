@@ -192,6 +192,8 @@ fn a_claim_that_cannot_be_read_is_a_clear_error() {
         (&["4.8 TB/s write on 3 GPUs of unicorn", "--on", "h200"], "\"unicorn\""),
         (&["4,8 TB/s", "--on", "h200"], "may mean 4.8 or 48"),
         (&["4.8 TB/s", "--on", "unicorn"], "no part has this name"),
+        (&["4.8 TB/s", "--on", "h2000"], "(nearest: h200-nvl, h200-sxm)"),
+        (&["9 tok/s", "--on", "h200", "--model", "llama3-70b"], "llama-3.1-70b); there are"),
         (&["4.8 TB/s", "--on", "h200", "--isl", "8"], "has no isl"),
         (&["9 tok/s", "--on", "h200", "--model", "llama-9"], "llama-9"),
         (&["9 tok/s", "--on", "h200", "--gpus", "-1"], "--gpus"),

@@ -17,6 +17,21 @@ fn ab(place: &Place, a: &str, b: &str, more: &[&str]) -> Said {
     say(command.env("FIZEAU_PROGRESS", "plain"))
 }
 
+/// A comparison without a second side measures nothing, and says what it lacks.
+#[test]
+fn without_a_second_side_it_asks_for_one() {
+    let place = Place::new();
+    for more in [&[][..], &["--device", "fake:seed=1"]] {
+        let given = ["ab", FEW, "--suite", "tiny.toml", "--out", "trial"];
+        let said = say(&mut place.fizeau(given.iter().chain(more).copied()));
+        assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+        for words in ["B is not given", "--program PATH", "--b-env"] {
+            assert!(said.err.contains(words), "{words}: {}", said.err);
+        }
+        assert!(!place.path("trial").exists(), "{more:?}");
+    }
+}
+
 #[test]
 fn the_same_twice_passes_and_keeps_every_record() {
     let place = Place::new();

@@ -123,7 +123,7 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["run", "--suite", "quik"], "there are: "),
         (&["run", "--resume", "a", "--out", "b"], "cannot be used with"),
         (&["list", "["], "not a selector"),
-        (&["list", "--backend", "cuda9"], "no backend is called"),
+        (&["list", "--backend", "cuda9"], "(nearest: cuda); there are"),
         (&["list", "--backend", "fake:hicc"], "hicc"),
         (&["compare", "a"], "--with"),
         (&["compare", "a", "b", "--threshold", "much"], "0.05 or 5%"),

@@ -61,6 +61,36 @@ fn a_driver_that_does_not_work_is_exit_code_3_of_every_verb() {
     }
 }
 
+/// After an update of the driver without a restart, NVML says 18 and CUDA 803.
+#[test]
+fn libraries_of_another_version_than_the_kernel_modules_have_one_remedy() {
+    let machine = Machine::with(&NVIDIA);
+    let doctor = one_line(&said(&machine, "nvmlInit_v2=18", &["doctor"]).out);
+    for words in ["NVML error 18", "reload the nvidia kernel modules"] {
+        assert!(doctor.contains(words), "{words}: {doctor}");
+    }
+    assert!(!doctor.contains("check nvidia-smi, which"), "{doctor}");
+}
+
+/// A driver that works and shows no GPU is a line of its own in an acceptance, and not only checks
+/// of the host.
+#[test]
+fn accept_says_that_a_driver_shows_no_gpu() {
+    for (libraries, script, what) in
+        [(&NVIDIA, "cuInit=100", "NVIDIA"), (&NVIDIA, "devices=0", "NVIDIA")]
+    {
+        let machine = Machine::with(libraries);
+        fs::create_dir(machine.place.path("root")).expect("made");
+        let args = ["accept", "--root", "root", "--level", "passive"];
+        let told = said(&machine, script, &args);
+        let all = one_line(&format!("{} {}", told.out, told.err));
+        assert_eq!(told.code, Some(4), "{script}: {all}");
+        let named = "a driver is installed and shows no ";
+        assert!(all.contains(named) && all.contains(what), "{script}: {all}");
+        assert!(all.contains("CUDA_VISIBLE_DEVICES"), "{script}: {all}");
+    }
+}
+
 #[test]
 fn a_driver_that_cannot_be_loaded_is_told_with_the_loaders_reason() {
     for (file, driver) in [("libcuda.so.1", "NVIDIA driver"), ("libamdhip64.so.6", "AMD driver")] {

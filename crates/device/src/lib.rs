@@ -91,6 +91,17 @@ pub trait Backend: Sync {
 }
 
 impl dyn Backend {
+    /// What is said of a driver that is installed, works and shows no device; `None` where it
+    /// shows some, does not work, or is not there.
+    pub fn without_devices(&self) -> Option<String> {
+        match self.devices() {
+            Err(DeviceError::NoDevice { what, remedy }) => {
+                Some(format!("a driver is installed and shows no {what}: {remedy}"))
+            }
+            _ => None,
+        }
+    }
+
     /// Why none of its devices can be measured although its driver is installed; `None` where the
     /// driver works, or is not there.
     pub fn broken(&self) -> Option<DeviceError> {

@@ -42,6 +42,7 @@ pub mod kernel;
 pub mod labels;
 pub mod launcher;
 pub mod model;
+pub mod near;
 pub mod node_state;
 pub mod number;
 pub mod outcome;

@@ -23,7 +23,7 @@ use super::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use files::Kept;
-use fizeau_device::observe;
+use fizeau_device::observe::{self, Drivers};
 use fizeau_domain::{
     launcher::{self, World},
     node_state::NodeState,
@@ -159,7 +159,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let level = Level::from(args.level);
     let dcgm = args.dcgm.as_deref().map(told_by_dcgm).transpose()?;
     let catalogue = plan::catalogue(global)?;
-    let (mut state, broken) = observed(args, &interrupted)?;
+    let (mut state, drivers) = observed(args, &interrupted)?;
     if level > Level::Passive {
         state.host.busy = observe::busy(&args.root);
     }
@@ -172,7 +172,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let mut kept = Kept::begin(args, level, &groups)?;
     kept.keep_earlier()?;
     let bundle = args.bundle.begin(kept.out.as_deref())?;
-    let at_rest = at_rest(&groups, broken, args.shared);
+    let at_rest = at_rest(&groups, drivers, args.shared);
     kept.passive = at_rest.judge(&state, level);
     kept.boards = state.boards();
     if let Some(told) = &dcgm {
@@ -246,15 +246,12 @@ fn told_by_dcgm(path: &Path) -> anyhow::Result<dcgm::Told> {
 ///
 /// # Errors
 /// [`Interrupted`] where a driver does not answer and the user wants an end.
-fn observed(
-    args: &AcceptArgs,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<(NodeState, Vec<String>)> {
+fn observed(args: &AcceptArgs, interrupted: &AtomicBool) -> anyhow::Result<(NodeState, Drivers)> {
     let root = args.root.clone();
     aside::unless_interrupted(interrupted, move || {
         let mut state = observe::kernel(&root);
-        let broken = observe::add_drivers(&mut state);
-        (state, broken)
+        let drivers = observe::add_drivers(&mut state);
+        (state, drivers)
     })
 }
 
@@ -279,11 +276,16 @@ fn keep_state_after(
 }
 
 /// What the checks of the state are made of, besides the state.
-fn at_rest(groups: &[Group], broken_drivers: Vec<String>, is_shared: bool) -> AtRest {
+fn at_rest(groups: &[Group], drivers: Drivers, is_shared: bool) -> AtRest {
     // What a node is made up of stands in the profile of its GPUs.
     let expected = groups.iter().map(|group| &group.profile.expected);
     let expected = expected.max_by_key(|one| usize::from(one.gpus.is_some())).cloned();
-    AtRest { expected: expected.unwrap_or_default(), broken_drivers, is_shared }
+    AtRest {
+        expected: expected.unwrap_or_default(),
+        broken_drivers: drivers.broken,
+        drivers_without_devices: drivers.without_devices,
+        is_shared,
+    }
 }
 
 /// The world of several ranks that a launcher has put this process into.

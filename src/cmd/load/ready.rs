@@ -36,6 +36,9 @@ const PATIENCE: Seconds = Seconds(10.0);
 /// Between two questions whether a server is ready.
 const ASK_EVERY: Seconds = Seconds(0.2);
 
+/// How often the time that is left is said.
+const SAY_EVERY: Seconds = Seconds(10.0);
+
 /// The API key of the file or the variable.
 pub fn key(args: &SendArgs) -> anyhow::Result<Option<Key>> {
     let text = match &args.api_key_file {
@@ -126,7 +129,7 @@ fn asked_until_ready(
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<String>> {
     let start = clock::now();
-    let mut has_said = false;
+    let mut said: Option<Seconds> = None;
     loop {
         let why = match client.ask(connections, "/v1/models", None) {
             // Still loading its model, or a proxy before it that finds nobody.
@@ -148,8 +151,11 @@ fn asked_until_ready(
         if start.elapsed() > args.ready.0 {
             bail!("{} is not ready after {}: {why}", client.target, args.ready.0.human());
         }
-        if !std::mem::replace(&mut has_said, true) {
-            say(&format!("waiting for {}: {why}", client.target));
+        let waited = start.elapsed();
+        if said.is_none_or(|before| waited.0 - before.0 >= SAY_EVERY.0) {
+            let left = Seconds((args.ready.0.0 - waited.0).max(0.0).round()).human();
+            say(&format!("waiting for {}, for {left} at most: {why}", client.target));
+            said = Some(waited);
         }
         clock::rest(ASK_EVERY);
     }

@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "two functions of NVML are called by their pointers")]
 
+use super::status;
 use crate::{
     DeviceError, Result, chain,
     gpu::sensors::{Counters, Faults, ReadSensors, Reading, USER_CLOCKS},
@@ -86,10 +87,12 @@ pub fn nvml() -> Result<Nvml> {
 fn open() -> Result<nvml_wrapper::Nvml> {
     let found = library::open(&LIBRARY)?;
     let opened = nvml_wrapper::Nvml::builder().lib_path(found.path().as_os_str()).init();
-    opened.map_err(|error| DeviceError::Broken {
-        what: "NVML".into(),
-        why: words(error),
-        remedy: "check nvidia-smi, which uses the same library".into(),
+    opened.map_err(|error| {
+        let remedy = match error {
+            NvmlError::LibRmVersionMismatch => status::MISMATCH_REMEDY,
+            _ => "check nvidia-smi, which uses the same library",
+        };
+        DeviceError::Broken { what: "NVML".into(), why: words(error), remedy: remedy.into() }
     })
 }
 

@@ -17,6 +17,10 @@ pub const CHECK: &str = "check nvidia-smi and the kernel log (dmesg | grep -i nv
 pub const NO_DEVICE_REMEDY: &str = "check nvidia-smi, CUDA_VISIBLE_DEVICES, and that the container \
                                   was given the GPU (--gpus all)";
 
+/// What to do where the driver's libraries and its kernel modules are of different versions.
+pub const MISMATCH_REMEDY: &str = "reboot, or reload the nvidia kernel modules, after a driver \
+                                   update";
+
 codes! {
     CUDA_ERROR_INVALID_VALUE, Refused, "invalid value";
     CUDA_ERROR_OUT_OF_MEMORY, OutOfMemory, "out of memory";
@@ -63,7 +67,7 @@ codes! {
     CUDA_ERROR_SYSTEM_NOT_READY, Setup("start nvidia-fabricmanager, of the driver's own version"),
         "system not ready: is the fabric manager running?";
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
-        Setup("reboot, or reload the nvidia kernel modules, after a driver update"),
+        Setup(MISMATCH_REMEDY),
         "libcuda and the kernel's driver are of different versions";
     CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE,
         Setup("remove the cuda-compat package, or use a data-centre GPU"),

@@ -39,7 +39,7 @@ pub fn kernel(root: &Path) -> NodeState {
 }
 
 /// Adds what drivers tell of their GPUs; errors of drivers that are installed and do not work.
-pub fn add_drivers(state: &mut NodeState) -> Vec<String> {
+pub fn add_drivers(state: &mut NodeState) -> Drivers {
     let told: Vec<Gpu> = BACKENDS.iter().flat_map(|backend| backend.at_rest()).collect();
     for gpu in told {
         let place = |one: &Gpu| one.pci.as_ref().map(|pci| pci.to_lowercase());
@@ -51,7 +51,19 @@ pub fn add_drivers(state: &mut NodeState) -> Vec<String> {
         }
     }
     let broken = BACKENDS.iter().filter_map(|backend| backend.broken());
-    broken.map(|error| error.to_string()).collect()
+    Drivers {
+        broken: broken.map(|error| error.to_string()).collect(),
+        without_devices: BACKENDS.iter().filter_map(|one| one.without_devices()).collect(),
+    }
+}
+
+/// What drivers that are installed say where their devices cannot be measured.
+#[derive(Clone, Debug, Default)]
+pub struct Drivers {
+    /// Of those that do not work.
+    pub broken: Vec<String>,
+    /// Of those that work and show no device.
+    pub without_devices: Vec<String>,
 }
 
 /// Adds a driver's words to those of the PCI bus, which go first where both tell.

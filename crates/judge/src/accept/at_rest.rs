@@ -12,6 +12,9 @@ pub struct AtRest {
     pub expected: Expected,
     /// What drivers said that are installed and do not work.
     pub broken_drivers: Vec<String>,
+    /// What is said of drivers that are installed, work and show no device.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drivers_without_devices: Vec<String>,
     /// Whether other jobs may run on the node.
     pub is_shared: bool,
 }
@@ -25,6 +28,10 @@ impl AtRest {
         }
         checks.extend(self.broken_drivers.iter().cloned().map(|words| {
             Judged::of_state("GPU driver", "node", Verdict::Fail, words).because(Cause::Missing)
+        }));
+        checks.extend(self.drivers_without_devices.iter().cloned().map(|words| {
+            let verdict = Verdict::Inconclusive;
+            Judged::of_state("GPU driver", "node", verdict, words).because(Cause::Missing)
         }));
         checks
     }

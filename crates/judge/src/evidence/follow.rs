@@ -201,7 +201,7 @@ mod tests {
             at_rest: AtRest {
                 expected,
                 broken_drivers: vec!["it does not answer".into()],
-                is_shared: false,
+                ..AtRest::default()
             },
             groups: Vec::new(),
             network: None,

@@ -264,10 +264,11 @@ fn not_alone(
     }
     let of_two = stated.rate / of.base / SOCKETS;
     if part.is_host() && is_open && stated.least(reading) <= SOCKETS * of.base {
-        let why = format!(
-            "{above}, which is impossible for one socket; of two sockets it is {:.1} %",
-            of_two * 100.0
-        );
+        let one = match of.main.is_confirmed {
+            true => "is impossible for one socket",
+            false => "is above a number that no text of the vendor confirms",
+        };
+        let why = format!("{above}, which {one}; of two sockets it is {:.1} %", of_two * 100.0);
         return Some((why, "devices: --gpus 2 for two sockets".into()));
     }
     (reading.is_effective && of.is_memory).then(|| {

@@ -204,13 +204,16 @@ pub fn against(found: Verdict, why: String) -> Verdict {
 /// A figure beside the rates of the links that it may be of.
 fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Stated) -> Verdict {
     let spelled = |rate: f64| BytesPerSecond(rate).to_string();
+    let is_network = reading.beside.link.is_some_and(|link| link.kind.is_network());
     let rate = stated.rate;
     let mut lines = Vec::new();
     if stated.devices > 1.0 {
         let together = spelled(rate * stated.devices);
         lines.push(format!("{together} of {} devices = {} of each", stated.devices, spelled(rate)));
     }
-    for one in all.iter().filter(|one| !one.is_whole) {
+    let is_near = |one: &Rate<'_>| rate <= one.rate * FAR;
+    let is_told = |one: &Rate<'_>| is_near(one) || !all.iter().any(is_near);
+    for one in all.iter().filter(|one| !one.is_whole && is_told(one)) {
         let share = rate / one.rate * 100.0;
         lines.push(format!(
             "{} / {} ({}) = {share:.1} %",
@@ -227,7 +230,9 @@ fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Sta
         let practical = spelled(practical);
         lines.push(format!("others measured {practical} of {} one way", wire.name));
     }
-    if let Some(same) = all.iter().find(|one| stated.is(reading, one.rate)) {
+    let same = all.iter().filter(|one| stated.is(reading, one.rate));
+    // Ports of networks are stated one way.
+    if let Some(same) = same.min_by_key(|one| is_network && one.ways == Ways::Both) {
         let how = format!("the stated {}: {}", same.how(), spelled(same.rate));
         return if reading.is_measured {
             let why = format!("it is {how}, and measurements do not reach peaks");
@@ -277,12 +282,16 @@ fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Sta
     verdict(Answer::Suspicious, why, rate / last.rate, lines)
 }
 
+/// Rates that are lower than a figure by this factor are not told beside it.
+const FAR: f64 = 10.0;
+
 /// Lines of a verdict on a link.
 const LINES_MAX: usize = 12;
 
 /// Whether a figure may be up to this rate: several devices together where the text says so.
 fn is_in_reach(one: &Rate<'_>, reading: &Reading) -> bool {
-    !one.is_whole || reading.is_each == Some(false)
+    // What is lost to the encoding is never carried.
+    !one.of.contains("encoding") && (!one.is_whole || reading.is_each == Some(false))
 }
 
 /// Transfers of one lane.

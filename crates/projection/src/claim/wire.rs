@@ -101,7 +101,7 @@ pub enum Ways {
 }
 
 /// Names in one word. Numbers behind them are generations.
-const NAMES: [(&str, Kind); 38] = [
+const NAMES: [(&str, Kind); 40] = [
     ("nvlink-c2c", Kind::ChipToChip),
     ("c2c", Kind::ChipToChip),
     ("nvlink", Kind::Nvlink),
@@ -136,6 +136,8 @@ const NAMES: [(&str, Kind); 38] = [
     ("p2p", Kind::Peers),
     ("peer-to-peer", Kind::Peers),
     ("gpu-to-gpu", Kind::Peers),
+    ("gpu-gpu", Kind::Peers),
+    ("inter-gpu", Kind::Peers),
     ("scale-up", Kind::Peers),
     ("p2pbandwidthlatencytest", Kind::Peers),
     ("h2d", Kind::Host),

@@ -76,7 +76,7 @@ const FORMATS: [(&str, &str); 12] = [
 ];
 
 /// Words beside links that say no more than the link's name.
-const OF_LINKS: &str = "bridge bridges link links lane lanes port ports interconnect switch domain rack fabric \
+const OF_LINKS: &str = "bridge bridges slot node link links lane lanes port ports interconnect switch domain rack fabric \
                         mesh adapter adapters transfer transfers bus host nvl72 protocol wire";
 
 /// Programs that measure links, and words of their lines.

@@ -63,8 +63,8 @@ pub enum DataError {
     },
     /// No model of that name.
     #[error(
-        "no model is called {name:?}{near}; there are: {known}; or a path to a config.json, which ends \
-         in .json"
+        "no model is called {name:?}{near}; there are: {known}; or a path to a config.json, which \
+         ends in .json"
     )]
     NoModel {
         /// The name.

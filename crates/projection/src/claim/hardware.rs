@@ -149,23 +149,7 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
     let (what, percent) = (of.what, share * 100.0);
     let least = stated.least(reading);
     if least <= of.base * (1.0 + 1e-9) {
-        let (answer, why) = if least > of.base * PEAK_MOST || least > of.main.rate {
-            let why = format!(
-                "it is {percent:.1} % of the most that {what} can do, more than measurements reach"
-            );
-            if let Some(other) = milder(&of, least) {
-                let of_other = rate / other.rate * 100.0;
-                let why =
-                    format!("as {} {why}; as {} it is {of_other:.1} %", of.main.how, other.how);
-                let mut found = verdict(Answer::CannotTell, why, share, of.lines);
-                found.missing.push(format!("whether it is {}", other.how));
-                return found;
-            }
-            (Answer::Suspicious, why)
-        } else {
-            (Answer::Possible, format!("it is {percent:.1} % of the peak of {what}"))
-        };
-        return verdict(answer, why, share, of.lines);
+        return within(reading, stated, of);
     }
     let above = format!("it is {percent:.1} % of the most that {what} can do");
     let reaches = |figure: &&&Figure| figure.rate * of.boost >= least;
@@ -211,9 +195,9 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
     }
 }
 
-/// How far above a stated boost clock cards run by themselves, and how far by any means: an RTX 4090
-/// of 2,520 MHz ran at 4,095 MHz under liquid nitrogen (HotHardware, July 2023: "GeForce RTX 4090
-/// Tops 4090MHz"), 1.625 times as much.
+/// How far above a stated boost clock cards run by themselves, and how far by any means: an RTX
+/// 4090 of 2,520 MHz ran at 4,095 MHz under liquid nitrogen (HotHardware, "GeForce RTX 4090 Tops
+/// 4090MHz"), 1.625 times as much.
 const BOOSTS: [f64; 2] = [1.15, 1.65];
 
 /// What a figure above the rate at the stated boost clock needs, where that clock is no maximum.
@@ -278,6 +262,28 @@ fn not_alone(
         );
         (why, "whether bytes from caches are counted".into())
     })
+}
+
+/// A figure that is not above the most that a device does.
+fn within(reading: &Reading, stated: Stated, of: Candidates<'_>) -> Verdict {
+    let (what, least) = (of.what, stated.least(reading));
+    let share = stated.rate / of.base;
+    let percent = share * 100.0;
+    if least <= of.base * PEAK_MOST && least <= of.main.rate {
+        let why = format!("it is {percent:.1} % of the peak of {what}");
+        return verdict(Answer::Possible, why, share, of.lines);
+    }
+    let why = format!(
+        "it is {percent:.1} % of the most that {what} can do, more than measurements reach"
+    );
+    let Some(other) = milder(&of, least) else {
+        return verdict(Answer::Suspicious, why, share, of.lines);
+    };
+    let of_other = stated.rate / other.rate * 100.0;
+    let why = format!("as {} {why}; as {} it is {of_other:.1} %", of.main.how, other.how);
+    let mut found = verdict(Answer::CannotTell, why, share, of.lines);
+    found.missing.push(format!("whether it is {}", other.how));
+    found
 }
 
 /// A number that a figure may be of, and that is far enough above it to be reached.
@@ -472,7 +478,8 @@ fn by_figures(
         lines.push(format!("at {:.0} MHz, as it says: {}", clock / 1e6, FlopsPerSecond(at)));
         if stated.is(reading, at) && !reading.is_measured {
             let why = format!(
-                "true, as what all units do at {:.0} MHz; as a measured rate it would be suspicious",
+                "true, as what all units do at {:.0} MHz; as a measured rate it would be \
+                 suspicious",
                 clock / 1e6
             );
             return verdict(Answer::Possible, why, stated.rate / at, lines);

@@ -132,7 +132,7 @@ mod tests {
             ("eval rate:            62.1 tokens/s", "62.1 output tok/s/user"),
             ("prompt eval rate:     1234.5 tokens/s", "1234.5 input tok/s"),
             (
-                "| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA | 99 | tg128 | 145.23 ± 0.25 |",
+                "| llama 8B Q4_K - Medium | 4.58 GiB | 8 B | CUDA | 99 | tg128 | 145.23 ± 0.25 |",
                 "145.23 output tok/s/user osl 128 Q4_K",
             ),
             (
@@ -155,7 +155,7 @@ mod tests {
             ),
             ("Mean TPOT (ms):                          12.50", "80.000 output tok/s/user"),
             (
-                "  8589934592    2147483648     float     sum      -1    33456   256.75  449.31      \
+                "  8589934592    2147483648     float     sum      -1    33456   256.75  449.31  \
                  0    33449  256.81  449.41      0",
                 "busbw 449.41 GB/s",
             ),

@@ -76,12 +76,47 @@ const FORMATS: [(&str, &str); 12] = [
 ];
 
 /// Words beside links that say no more than the link's name.
-const OF_LINKS: &str = "bridge bridges slot node link links lane lanes port ports interconnect switch domain rack fabric \
-                        mesh adapter adapters transfer transfers bus host nvl72 protocol wire";
+const OF_LINKS: [&str; 24] = [
+    "bridge",
+    "bridges",
+    "slot",
+    "node",
+    "link",
+    "links",
+    "lane",
+    "lanes",
+    "port",
+    "ports",
+    "interconnect",
+    "switch",
+    "domain",
+    "rack",
+    "fabric",
+    "mesh",
+    "adapter",
+    "adapters",
+    "transfer",
+    "transfers",
+    "bus",
+    "host",
+    "nvl72",
+    "wire",
+];
 
 /// Programs that measure links, and words of their lines.
-const TOOLS: &str = "nvbandwidth rocm_bandwidth_test rocm-bandwidth-test transferbench \
-                     bandwidthtest perftest nccl-tests rccl-tests sum memcpy pinned avg";
+const TOOLS: [&str; 11] = [
+    "nvbandwidth",
+    "rocm_bandwidth_test",
+    "rocm-bandwidth-test",
+    "transferbench",
+    "bandwidthtest",
+    "perftest",
+    "nccl-tests",
+    "rccl-tests",
+    "sum",
+    "pinned",
+    "avg",
+];
 
 /// A number at the beginning of a word, and the rest of it in small letters.
 fn number_of(word: &str) -> Option<(Number, String)> {
@@ -266,7 +301,7 @@ impl Words<'_> {
         if matches!(lower, "domain" | "rack" | "mesh") && self.is_each.is_none() {
             self.is_each = Some(false);
         }
-        OF_LINKS.split_whitespace().any(|one| one == lower)
+        OF_LINKS.contains(&lower)
     }
 
     /// Whether a word that may name a link is of a part's name: "H100 PCIe", "Jetson Thor".
@@ -356,7 +391,7 @@ impl Words<'_> {
             Kind::Host
         } else {
             self.is_measured |= lower.contains("bandwidth") && lower.contains(['_', '-']);
-            return TOOLS.split_whitespace().any(|one| one == lower);
+            return TOOLS.contains(&lower);
         };
         let ways = if lower.contains("bidirectional") { Ways::Both } else { Ways::One };
         (self.beside.ways, self.is_measured) = (Some(ways), true);

@@ -20,6 +20,6 @@ trial() { # NAME ARGUMENTS..
         "load $(cut -d' ' -f1 /proc/loadavg)"
 }
 for number in $(seq "$count"); do
-    trial "same-$number" --seed "$number"
+    trial "same-$number" --seed "$number" --program target/debug/fizeau
     trial "planted-$number" --seed "$number" --b-env "FIZEAU_PLANT=$planted=0.1"
 done

@@ -129,7 +129,8 @@ impl Words<'_> {
             let word = self.words[self.at].clone();
             self.at += 1;
             let lower = word.to_ascii_lowercase();
-            let is_taken = self.beside(&lower)?
+            let is_taken = self.is_name(&lower)
+                || self.beside(&lower)?
                 || self.number(&word)?
                 || self.count(&lower)?
                 || self.unit(&word)
@@ -142,6 +143,14 @@ impl Words<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a number is of a name that stands in the text: "RTX 5090".
+    fn is_name(&self, lower: &str) -> bool {
+        let is_known = |word: &str| self.known.iter().any(|known| known == word);
+        let before = self.at.checked_sub(2).map(|at| self.words[at].to_ascii_lowercase());
+        let is_number = lower.bytes().all(|one| one.is_ascii_digit());
+        is_number && is_known(lower) && before.is_some_and(|before| is_known(&before))
     }
 
     /// Whether modules of memory are counted: "8x DDR4-3200".

@@ -76,7 +76,7 @@ const FORMATS: [(&str, &str); 12] = [
 ];
 
 /// Words beside links that say no more than the link's name.
-const OF_LINKS: [&str; 24] = [
+const OF_LINKS: [&str; 26] = [
     "bridge",
     "bridges",
     "slot",
@@ -100,6 +100,8 @@ const OF_LINKS: [&str; 24] = [
     "bus",
     "host",
     "nvl72",
+    "sharp",
+    "nvls",
     "wire",
 ];
 
@@ -193,6 +195,7 @@ impl Words<'_> {
             }
             "lanes" if count.is_some() => self.times = count,
             "bit" if !is_rate && count.is_some_and(|bits| bits >= 32) => beside.bus_bits = count,
+            "way" if self.has_link && noun.starts_with('-') => {}
             "mhz" => beside.clock = Some(value.value * 1e6),
             "ghz" => beside.clock = Some(value.value * 1e9),
             "p" | "s" if !is_apart && count.is_some_and(|count| count <= 8) => {
@@ -371,6 +374,10 @@ impl Words<'_> {
         let plain = plain.trim_end_matches("perf");
         if let Some(collective) = COLLECTIVES.iter().find(|one| **one == plain) {
             self.beside.collective = Some(collective);
+            self.is_bus = true;
+            return true;
+        }
+        if plain == "allreduce" {
             self.is_bus = true;
             return true;
         }

@@ -137,8 +137,9 @@ pub fn diagnostic(chance: &mut Chance) -> Vec<u8> {
             "warnings": [{ "warning": "w", "error_id": 1, "error_severity": chance.below(8) }]
         }),
     };
+    let summary = json!({ "status": status });
     let tests = json!([
-        { "name": "memory_bandwidth", "results": [result, result], "test_summary": { "status": status } },
+        { "name": "memory_bandwidth", "results": [result, result], "test_summary": summary },
         { "name": "pcie", "results": [result], "test_summary": { "status": "Pass" } }
     ]);
     let categories = json!([{ "category": "Hardware", "tests": tests }]);

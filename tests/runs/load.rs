@@ -80,3 +80,37 @@ fn what_is_no_result_is_told_by_its_name() {
         assert!(said.err.contains(words), "{args:?}: {}", said.err);
     }
 }
+
+#[test]
+fn a_plan_says_what_a_trace_was_read_as_and_what_was_left_out() {
+    let place = Place::new();
+    let trace = |name: &str| {
+        let text =
+            fs::read_to_string(format!("{}/tests/served/{name}", env!("CARGO_MANIFEST_DIR")));
+        fs::write(place.path(name), text.expect("a fixture")).expect("written");
+        let args = ["load", "http://127.0.0.1:9", "--model", "m", "--plan", "--trace", name];
+        args.map(str::to_owned)
+    };
+    let seconds = trace("trace-seconds.jsonl");
+    let refused = say(&mut place.fizeau(&seconds)).ended(3);
+    assert!(refused.err.contains("--trace-unit s, ms, us or ns"), "{}", refused.err);
+    let stated = ["--trace-unit".to_owned(), "s".to_owned()];
+    let told = say(&mut place.fizeau(seconds.iter().chain(&stated))).clean();
+    for words in [
+        "trace: 2 requests in 1 s, 1 requests/s on average; timestamps read as seconds",
+        "hash_ids are not followed",
+        "the first 50 are not measured: choose a smaller --warmup",
+        "0 requests measured after 2 to warm up, about 1 s",
+    ] {
+        assert!(told.out.contains(words), "{words}: {}", told.out);
+    }
+    let told = say(&mut place.fizeau(trace("trace-zero-output.jsonl"))).clean();
+    assert!(
+        told.out.contains("left out of the trace: 1 request without an answer"),
+        "{}",
+        told.out
+    );
+    // Without --plan nothing would be measured.
+    let sent = ["load", "http://127.0.0.1:9", "--trace", "trace-zero-output.jsonl"];
+    assert!(say(&mut place.fizeau(sent)).ended(2).err.contains("--warmup"));
+}

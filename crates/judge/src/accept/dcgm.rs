@@ -341,7 +341,8 @@ mod tests {
                         { "gpu_id": "0", "status": "Pass", "info": "all 79 GB tested" },
                         { "gpu_id": "1", "status": "FAIL", "warnings": ["a page is broken"] }
                     ]},
-                    { "name": "Memory Bandwidth", "results": [{ "gpu_id": "0", "status": "Pass" }] },
+                    { "name": "Memory Bandwidth",
+                      "results": [{ "gpu_id": "0", "status": "Pass" }] },
                     { "name": "EUD Test", "results": [{ "gpu_id": "0", "status": "SKIPPED" }] }
                 ]}
             ]

@@ -29,8 +29,9 @@ pub struct Engine<'a> {
 /// A time that was measured beside the tiers, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// The mean over requests, which can be a time ([`super::times::is_time`]). Bounds grow no slower than in proportion to lengths, so that the
-    /// bound at mean lengths is none above the mean of bounds; of medians that does not hold.
+    /// The mean over requests, which can be a time ([`super::times::is_time`]). Bounds grow no
+    /// slower than in proportion to lengths, so that the bound at mean lengths is none above the
+    /// mean of bounds; of medians that does not hold.
     pub measured: f64,
     /// What the hardware allows.
     pub tiers: Tiers,

@@ -17,8 +17,10 @@ pub const BYTES_MAX: u64 = 1 << 30;
 const LEVELS_MAX: usize = 10_000;
 
 /// What is to know of clients that count from the moment of sending.
-pub(super) const FROM_SENDING: &str = "TTFT and E2EL of this client count from the moment of sending: what the client itself was \
-     late by is in none of its numbers";
+pub(super) const FROM_SENDING: &str = concat!(
+    "TTFT and E2EL of this client count from the moment of sending: what the client itself was ",
+    "late by is in none of its numbers"
+);
 
 /// What a file of results holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,20 +62,22 @@ pub fn read(text: &str, limits: &Limits) -> Result<Source, String> {
 }
 
 fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {
-    let first = serde_json::Deserializer::from_str(text).into_iter::<Value>().next();
-    let first = match first {
-        Some(Ok(Value::Array(items))) => items.into_iter().next().unwrap_or_default(),
-        Some(Ok(value)) => value,
+    let mut all = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let list = match all.next() {
+        Some(Ok(Value::Array(items))) => items,
+        // Records are read line by line: a file has millions.
+        Some(Ok(first)) if first.get("metadata").is_some() && first.get("metrics").is_some() => {
+            return aiperf::records(text, limits);
+        }
+        Some(Ok(value)) => vec![value],
         Some(Err(error)) => return Err(format!("it is no JSON: {error}")),
         None => return Err("it is empty".into()),
     };
+    let (values, is_torn) = values(list, all)?;
+    let first = values.first().unwrap_or(&Value::Null);
     let has = |keys: &[&str]| keys.iter().all(|key| first.get(key).is_some());
-    if has(&["metadata", "metrics"]) && !text.trim_start().starts_with('[') {
-        return aiperf::records(text, limits);
-    }
-    let (values, is_torn) = values(text)?;
-    let mut source = if aiperf::is_summary(&first) {
-        aiperf::summary(&first)
+    let mut source = if aiperf::is_summary(first) {
+        aiperf::summary(first)
     } else if has(&["completed", "duration"]) {
         vllm::results(&values, limits)
     } else {
@@ -93,12 +97,13 @@ const UNKNOWN: &str = "it is of no client that is known: neither of `vllm bench 
 /// What is said of a file whose writer was killed.
 pub(super) const TORN: &str = "its last line is torn and left out";
 
-/// Values one after the other, or a list of them, and whether the last one is torn.
-fn values(text: &str) -> Result<(Vec<Value>, bool), String> {
-    let mut list = Vec::new();
-    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>().take(LEVELS_MAX) {
+/// Values that follow others, and whether the last one is torn.
+fn values(
+    mut list: Vec<Value>,
+    others: impl Iterator<Item = serde_json::Result<Value>>,
+) -> Result<(Vec<Value>, bool), String> {
+    for value in others.take(LEVELS_MAX) {
         match value {
-            Ok(Value::Array(items)) if list.is_empty() => list.extend(items),
             Ok(value) => list.push(value),
             Err(error) if error.is_eof() && !list.is_empty() => return Ok((list, true)),
             Err(error) => return Err(format!("it is no JSON to its end: {error}")),

@@ -174,8 +174,9 @@ fn detailed(value: &Value) -> Result<Option<Detailed>, String> {
         let gaps = numbers(&gaps[at]).ok_or("\"itls\" is no list of lists of numbers")?;
         let decode = gaps.iter().sum::<f64>();
         let ttft = Some(firsts[at]).filter(|first| first.is_finite());
-        // Without the time of its first token nobody knows how long the whole took.
-        let whole = ttft.filter(|first| is_time(*first)).map(|first| first + decode);
+        // Without the time of its first token nobody knows how long the whole took: nothing, which
+        // is left out and said.
+        let whole = ttft.map(|first| if is_time(first) { first + decode } else { 0.0 });
         requests.push(Request {
             ttft,
             e2el: whole.filter(|whole| whole.is_finite()),

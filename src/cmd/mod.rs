@@ -44,6 +44,7 @@ mod profiles;
 mod progress;
 mod recording;
 mod records;
+mod sections;
 mod share;
 mod signals;
 mod tied;
@@ -54,7 +55,7 @@ use crate::{
     kernels,
     world::{NoSuchDevice, ToldByAnother},
 };
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use exit::{Interrupted, Usage};
 use fizeau_comm::rendezvous::MeetingError;
 use fizeau_domain::{text, units::Seconds};
@@ -182,7 +183,9 @@ pub fn main() -> ExitCode {
     if !parent::end_with_launcher() {
         return ExitCode::from(exit::COULD_NOT_RUN);
     }
-    let cli = match Cli::try_parse() {
+    let command = sections::in_sections(Cli::command());
+    let parsed = command.try_get_matches().and_then(|given| Cli::from_arg_matches(&given));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return refused(&nearest(error)),
     };

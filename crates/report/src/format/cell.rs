@@ -7,8 +7,8 @@ use fizeau_domain::{
 };
 use serde_json::{Number, Value};
 
-/// For people: few digits, with a unit. Not yet [clean](super::clean). What is no number is shown as
-/// what is not there.
+/// For people: few digits, with a unit. Not yet [clean](super::clean). What is no number is shown
+/// as what is not there.
 pub fn text(cell: &Cell) -> String {
     if number(cell).is_some_and(|number| !number.is_finite()) {
         return text(&Cell::Absent);

@@ -26,7 +26,8 @@ pub const WEIGHTLESS: &str = "\
     highest performance throughput bandwidth bw rate speed compute computing arithmetic math \
     flops capability datasheet spec specs specification product page figure result per \
     average mean median generating serving server inference training offline second ai precision \
-    format type dtype ecc boost clock clocks operations gpu's engine system's unified local device's onboard";
+    format type dtype ecc boost clock clocks \
+    operations gpu's engine system's unified local device's onboard";
 
 /// Words of figures that were measured.
 pub const MEASURED: [&str; 25] = [

@@ -60,7 +60,7 @@ impl Client {
         row.asked_input = request.input;
         row.asked_output = request.output;
         row.sent = start.elapsed().0;
-        let mut received = Received::new(request.prompt.is_some());
+        let mut received = Received::new(request.prompt.is_some(), request.output);
         let mut sent = self.send(&connections.kept, request, id);
         let is_stale = start.elapsed().0 - row.sent < STALE.0;
         if is_stale && matches!(sent, Err((Ending::Closed, _))) {
@@ -84,6 +84,8 @@ impl Client {
         };
         received.into_row(&mut row);
         row.prompt = request.prompt.clone();
+        // A server may send back what it was sent, the key included.
+        row.texts().for_each(|text| *text = self.harmless(text));
         Outcome { row, message: message.map(|text| shorten(&self.harmless(&text), SHOWN_MAX)) }
     }
 

@@ -64,6 +64,9 @@ pub struct VerifyArgs {
     /// The node that it has to be of, as its verdict names it
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
+    /// The word that `accept --challenge` was given
+    #[arg(long, value_name = "WORD")]
+    pub challenge: Option<String>,
     /// The date from which on it has to be: a bundle of an earlier day is another one
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = row::parse_date)]
     pub since: Option<String>,
@@ -276,6 +279,10 @@ fn whose(args: &VerifyArgs, bundle: &Path, made: &Made, found: &mut Found) -> Re
     found.holds.push(format!("it is of {shown}, from {from} to {to}"));
     if let Some(asked) = args.node.as_deref().filter(|asked| Some(*asked) != named) {
         return Err(Stop::Fault(format!("another node: it is of {shown}, and not of {asked}")));
+    }
+    if args.challenge.is_some() && args.challenge != account.challenge {
+        let words = "another acceptance: it was not given the word of --challenge";
+        return Err(Stop::Fault(words.into()));
     }
     if let Some(since) = args.since.as_deref().filter(|since| from.as_str() < *since) {
         return Err(Stop::Fault(format!("too old: it is of {from}, before {since}")));

@@ -205,6 +205,32 @@ fn an_archive_that_was_made_to_fill_a_disk_is_left_at_its_limit() {
 }
 
 #[test]
+fn a_deep_archive_is_left_at_its_depth_and_what_is_there_twice_is_named() {
+    let place = place();
+    let archive = |name: &str, paths: &[String]| {
+        let mut archive = tar::Builder::new(Vec::new());
+        for path in paths {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(1);
+            header.set_mode(0o644);
+            archive.append_data(&mut header, path, &b"x"[..]).expect("added");
+        }
+        let bytes = archive.into_inner().expect("bytes");
+        fs::write(place.path("all").join(name), bytes).expect("written");
+    };
+    archive("deep.tar", &["a/".repeat(1_900) + "x"]);
+    let twice = "logs/a.txt".to_owned();
+    archive("twice.tar", &[twice.clone(), twice]);
+    let notes = json(&place)["notes"].to_string();
+    for words in [
+        "deep.tar: the archive cannot be read to its end (it has more than 32 folders",
+        "twice.tar: logs/a.txt is there more than once: the last one counts",
+    ] {
+        assert!(notes.contains(words), "{words}: {notes}");
+    }
+}
+
+#[test]
 fn a_list_of_paths_may_have_names_of_any_bytes() {
     let place = place();
     let name = OsStr::from_bytes(b"all/good\xff.jsonl");

@@ -228,7 +228,8 @@ fn each_fault_is_counted_under_its_name_and_hangs_nothing() {
     args.extend(["--slots", "16", "--service", "token=1ms", "--piece", "7"]);
     let server = Server::start(&place, &args);
     let args = ["--concurrency", "8", "--requests", "40", "--warmup", "0"];
-    let told = load(&place, &server.url, &[&args[..], &["--deadlines", "silence=300ms"]].concat());
+    let more = ["--deadlines", "silence=300ms", "--max-failed", "100%"];
+    let told = load(&place, &server.url, &[&args[..], &more].concat());
     assert_eq!(told.code, Some(0), "{}", told.err);
     let (all, _) = rows(&place, "out");
     assert_eq!(all.len(), 40);
@@ -261,7 +262,7 @@ fn a_server_that_is_killed_and_restarted_is_met_again() {
     let args = [&laws[..], &["--port", &port]].concat();
     let server = Server::start(&place, &args);
     let mut load = place.fizeau(["load", &server.url].iter().chain(&SHORT));
-    load.args(["--rate", "60", "--duration", "2s", "--warmup", "0"]);
+    load.args(["--rate", "60", "--duration", "2s", "--warmup", "0", "--max-failed", "100%"]);
     let load = load.spawn().expect("it starts");
     let file = place.path("out/requests.jsonl");
     while !fs::read_to_string(&file).is_ok_and(|text| text.lines().count() > 20) {
@@ -317,7 +318,8 @@ fn what_is_under_way_at_the_end_is_abandoned_in_time() {
     let server = Server::start(&place, &["--slots", "1", "--service", "fixed=500ms"]);
     let mut load = place.fizeau(["load", &server.url].iter().chain(&SHORT));
     load.args(["--rate", "100", "--requests", "10", "--warmup", "0", "--tokenizer", "words"]);
-    say(load.args(["--deadlines", "drain=700ms"])).ended(0);
+    let told = say(load.args(["--deadlines", "drain=700ms"])).ended(1);
+    assert!(told.err.contains("of a level failed: --max-failed is 5 %"), "{}", told.err);
     let counts = counts(&rows(&place, "out").0);
     assert!(counts[&Ending::Abandoned] >= 7 && counts[&Ending::Answered] >= 1, "{counts:?}");
 }
@@ -377,6 +379,15 @@ fn keys_and_prompts_are_nowhere_unless_they_are_asked_for() {
         let start: Vec<&str> = prompt.split(' ').take(3).collect();
         assert!(!text.contains(&start.join(" ")), "{prompt}");
     }
+    // A server that sends the key back in its answers.
+    let echo = Server::start(&place, &[&format!("--text={KEY} z")]);
+    let args = ["load", &echo.url, "--input", "4", "--output", "4", "--out", "echo"];
+    let mut load = place.fizeau(args);
+    load.args(["--concurrency", "1", "--requests", "2", "--warmup", "0", "--keep-prompts"]);
+    let told = say(load.env("FIZEAU_API_KEY", KEY));
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let text = traces(&place, "echo", &told);
+    assert!(!text.contains(KEY) && text.contains("[API key]"), "{text}");
     // The server quotes a wrong key in its error.
     let told = run("wrong", Some("sk-wrong-key-55"), &[]);
     assert_eq!(told.code, Some(3), "{}", told.err);

@@ -88,9 +88,11 @@ fn what_is_made_of_the_evidence_is_made_again_and_longer_records_are_unclear() {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     plant(&place, "proc/sys/kernel/hostname", &host);
     let host = host.trim();
-    let said = say(&mut accept(&place, &["--out", "out", "--budget", "5min"]));
+    let said =
+        say(&mut accept(&place, &["--out", "out", "--budget", "5min", "--challenge", "heron"]));
     assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
-    let whole = verify(&place, &["--node", host, "--since", "2025-01-01"]);
+    let asked = ["--node", host, "--since", "2025-01-01", "--challenge", "heron"];
+    let whole = verify(&place, &asked);
     assert_eq!(whole.code, Some(4), "{}", whole.out);
     let lines: Vec<&str> = whole.out.lines().filter(|line| line.starts_with('?')).collect();
     assert_eq!(lines.len(), 1, "it is not signed, and nothing else is unclear: {}", whole.out);
@@ -100,9 +102,15 @@ fn what_is_made_of_the_evidence_is_made_again_and_longer_records_are_unclear() {
     for (args, words) in [
         (["--node", "another"], "another node: it is of"),
         (["--since", "2099-01-01"], "too old: it is of"),
+        (["--challenge", "crane"], "another acceptance: it was not given"),
     ] {
         let said = verify(&place, &args);
         assert!(said.code == Some(1) && said.out.contains(words), "{}", said.out);
+    }
+    for (word, refused) in [("heron", false), ("crane", true)] {
+        let said = say(&mut place.fizeau(["fleet", "survey", "out", "--challenge", word]));
+        let words = "it was not made for the word of --challenge";
+        assert_eq!(format!("{}{}", said.out, said.err).contains(words), refused, "{}", said.err);
     }
     let found = |file: &str, from: &str, to: &str, words: &str| {
         let said = forged(&place, file, &|text| text.replacen(from, to, 1));

@@ -21,6 +21,10 @@ pub struct NodeState {
     pub faults: Option<Vec<Fault>>,
     /// What could not be read, each with the reason.
     pub unread: Vec<String>,
+    /// The kernel's file systems of which nothing is to be seen, `/proc` or `/sys`: of such a node
+    /// nothing can be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
 }
 
 /// A GPU at rest.

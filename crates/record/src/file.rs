@@ -6,14 +6,16 @@
 //! would wait without end. Writing goes to a new file beside its destination, which is then
 //! renamed: a symbolic link that another user has planted in its place is replaced, never followed.
 
-use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsStr,
     fs::{self, File, Metadata, OpenOptions},
     io::{self, ErrorKind, Read, Write as _},
     os::unix::fs::{FileExt as _, FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 /// What a UTF-8 file of other systems may begin with.
@@ -244,6 +246,9 @@ impl Draft {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create_new(true);
         let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path)?;
+        // Whoever removes what the dead have left sees by it that this process lives.
+        let _ = flock(&file, FlockOperation::NonBlockingLockShared);
+        sweep(directory_of(target), &file);
         Ok(Draft { file, path, target: target.to_owned(), is_published: false })
     }
 
@@ -276,6 +281,40 @@ impl Drop for Draft {
         }
     }
 }
+
+/// A draft is left behind where its process was killed. One that is this much older than a new one,
+/// in seconds, and that no process has locked, is removed.
+const LEFT_BEHIND: u64 = 60;
+
+/// Removes the drafts of processes that are dead from a directory: once in each process.
+fn sweep(directory: &Path, own: &File) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !swept.insert(directory.to_owned()) {
+        return;
+    }
+    let modified = |file: &File| file.metadata().and_then(|found| found.modified()).ok();
+    let Some(now) = modified(own) else { return };
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_draft = name.to_str().is_some_and(|name| {
+            name.starts_with(".fizeau-") && name.ends_with(".part") && name.len() == DRAFT_NAME
+        });
+        if !is_draft || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let Ok(file) = open(&entry.path()) else { continue };
+        let age = modified(&file).and_then(|then| now.duration_since(then).ok());
+        let is_old = age.is_some_and(|age| age.as_secs() >= LEFT_BEHIND);
+        // What cannot be removed stays.
+        if is_old && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Length of a draft's name: `.fizeau-`, 16 digits, `.part`.
+const DRAFT_NAME: usize = 29;
 
 /// Renames a file where nothing has the new name.
 fn name_once(path: &Path, target: &Path) -> io::Result<()> {
@@ -313,6 +352,26 @@ mod tests {
     fn fifo(path: &Path) {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(CWD, path, rustix::fs::FileType::Fifo, mode, 0).expect("a FIFO");
+    }
+
+    #[test]
+    fn drafts_of_the_dead_are_removed_and_those_of_the_living_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let draft = |number: u8| folder.path().join(format!(".fizeau-{number:016x}.part"));
+        for number in 0..3 {
+            fs::write(draft(number), "half").expect("written");
+        }
+        let hour = std::time::Duration::from_secs(3600);
+        let old = |number: u8| {
+            let file = OpenOptions::new().write(true).open(draft(number)).expect("a file");
+            let now = file.metadata().and_then(|found| found.modified()).expect("a time");
+            file.set_modified(now - hour).expect("a time");
+            file
+        };
+        let (_, locked) = (old(0), old(1));
+        flock(&locked, FlockOperation::NonBlockingLockShared).expect("a lock");
+        write(&folder.path().join("whole"), b"whole").expect("written");
+        assert_eq!([0, 1, 2].map(|number| draft(number).exists()), [false, true, true]);
     }
 
     #[test]

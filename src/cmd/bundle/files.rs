@@ -28,7 +28,7 @@ use std::{
 };
 
 /// Most files of a bundle: more are no bundle but a mistaken directory.
-const FILES_MAX: usize = 100_000;
+pub const FILES_MAX: usize = 100_000;
 
 /// Longest file of a bundle that is read whole, but for records.
 pub const FILE_MAX: u64 = 256 << 20;

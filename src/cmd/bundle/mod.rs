@@ -54,6 +54,10 @@ pub struct BundleArgs {
     /// hardware holds, by `ssh-keygen -Y sign -n fizeau`
     #[arg(long, value_name = "KEY")]
     pub sign: Option<PathBuf>,
+    /// A word that the operator has made up for this day: the bundle holds it, so that no bundle of
+    /// an earlier day can be sent in its place (`verify` and `fleet survey` take --challenge too)
+    #[arg(long, value_name = "WORD")]
+    pub challenge: Option<String>,
     /// Replace names, serials or both (names,serials) in the bundle by keyed hashes
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub redact: Vec<Kind>,
@@ -71,14 +75,18 @@ impl BundleArgs {
     pub fn begin(&self, out: Option<&Path>) -> anyhow::Result<Bundle> {
         let redactor = self.redactor()?;
         let Some(out) = out else {
-            let asked = [("--sign", self.sign.is_some()), ("--redact", redactor.is_some())];
+            let asked = [
+                ("--sign", self.sign.is_some()),
+                ("--challenge", self.challenge.is_some()),
+                ("--redact", redactor.is_some()),
+            ];
             return match asked.iter().find(|(_, is_asked)| *is_asked) {
                 Some((option, _)) => {
                     let words =
                         format!("{option} is about a bundle, and none is kept: add {OPTION}");
                     Err(Usage(words).into())
                 }
-                None => Ok(Bundle { sign: None, redactor: None }),
+                None => Ok(Bundle { sign: None, challenge: None, redactor: None }),
             };
         };
         if let Some(key) = &self.sign {
@@ -95,7 +103,7 @@ impl BundleArgs {
                 _ => {}
             }
         }
-        Ok(Bundle { sign: self.sign.clone(), redactor })
+        Ok(Bundle { sign: self.sign.clone(), challenge: self.challenge.clone(), redactor })
     }
 
     fn redactor(&self) -> anyhow::Result<Option<Redactor>> {
@@ -168,6 +176,7 @@ pub struct Contents<'c> {
 /// A bundle to be closed.
 pub struct Bundle {
     sign: Option<PathBuf>,
+    challenge: Option<String>,
     redactor: Option<Redactor>,
 }
 
@@ -231,6 +240,7 @@ impl Bundle {
             between: contents.between,
             records: contents.decided,
             dcgm: contents.dcgm,
+            challenge: self.challenge.clone(),
             redacted: kinds,
         })
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 use fizeau_domain::text::hex;
 use fizeau_judge::{
-    evidence::{file as names, manifest::Manifest},
+    evidence::{account::Account, file as names, manifest::Manifest},
     fleet::{
         bundle::{self, Bundle, Reader, VerdictFile},
         problem::{Kind, Problems},
@@ -67,6 +67,12 @@ pub fn host(directory: &Path, manifest: Option<&Manifest>) -> Option<String> {
         None => file::read(&directory.join(names::IDENTITY), FILE_MAX).ok()?,
     };
     serde_json::from_slice::<Identity>(&text).ok()?.host
+}
+
+/// The word that a bundle was made for; none without a manifest that has its account.
+pub fn challenge(directory: &Path, manifest: &Manifest) -> Option<String> {
+    let text = as_listed(directory, manifest, names::ACCOUNT)?;
+    serde_json::from_slice::<Account>(&text).ok()?.challenge
 }
 
 /// A file of a bundle whose hash is the one that the manifest has.

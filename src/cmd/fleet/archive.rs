@@ -1,12 +1,13 @@
 //! Archives of bundles, unpacked into a folder of this process that goes away with it. An archive
 //! may come from anybody: nothing of it is written outside of its folder, and its size has a limit.
 
-use crate::cmd::{output, signals};
+use crate::cmd::{bundle::files::FILES_MAX, output, signals};
 use anyhow::Context as _;
 use fizeau_record::file;
 use flate2::read::MultiGzDecoder;
 use signal_hook::low_level::emulate_default_handler;
 use std::{
+    collections::HashSet,
     fs::{self, DirBuilder},
     io::{self, BufReader, Read},
     os::unix::fs::DirBuilderExt as _,
@@ -28,8 +29,11 @@ const BYTES_FREE: u64 = 1 << 30;
 /// The inverse of the share of a file system that stays free: 20 is 5 %.
 const FREE_PART: u64 = 20;
 
-/// Most files and folders of one archive.
-const ENTRIES_MAX: usize = 5_000_000;
+/// Most files and folders of one archive: those of one bundle.
+const ENTRIES_MAX: usize = FILES_MAX;
+
+/// Deepest folder of an archive. Each folder above a file is looked at anew for each of them.
+const DEPTH_MAX: usize = 32;
 
 /// Whether a name is that of an archive that can be read.
 pub fn is_archive(name: &str) -> bool {
@@ -80,8 +84,9 @@ impl Scratch {
     }
 
     /// Unpacks an archive, and says where what it held is. Links and devices in it are left out.
-    /// The error is what stopped it; what was unpacked before that is there.
-    pub fn unpack(&mut self, path: &Path) -> (PathBuf, io::Result<()>) {
+    /// The error is what stopped it; what was unpacked before that is there. Else the first file
+    /// that is there more than once, of which the last is kept.
+    pub fn unpack(&mut self, path: &Path) -> (PathBuf, io::Result<Option<PathBuf>>) {
         let name = path.file_name().unwrap_or_default();
         let folder = self.root.join(self.count.to_string()).join(name);
         self.count += 1;
@@ -100,7 +105,7 @@ impl Drop for Scratch {
     }
 }
 
-fn unpack(path: &Path, folder: &Path) -> io::Result<()> {
+fn unpack(path: &Path, folder: &Path) -> io::Result<Option<PathBuf>> {
     fs::create_dir_all(folder)?;
     let file = file::open(path)?;
     let most = file.metadata()?.len().saturating_mul(PACKED_MAX).clamp(BYTES_FREE, BYTES_MAX);
@@ -114,6 +119,7 @@ fn unpack(path: &Path, folder: &Path) -> io::Result<()> {
     archive.set_preserve_mtime(false);
     archive.set_overwrite(true);
     let (mut size, mut is_empty) = (0, true);
+    let (mut seen, mut twice) = (HashSet::new(), None);
     for (number, entry) in archive.entries()?.enumerate() {
         let mut entry = entry?;
         is_empty = false;
@@ -125,6 +131,12 @@ fn unpack(path: &Path, folder: &Path) -> io::Result<()> {
         if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::Directory) {
             continue;
         }
+        let name = below(&entry.path()?);
+        if name.components().count() > DEPTH_MAX {
+            let words =
+                format!("it has more than {DEPTH_MAX} folders in each other: the rest is left out");
+            return Err(io::Error::other(words));
+        }
         size += entry.size();
         if size > most {
             let words = format!("it holds more than {} MiB: the rest is left out", most >> 20);
@@ -133,12 +145,15 @@ fn unpack(path: &Path, folder: &Path) -> io::Result<()> {
         has_room(folder, entry.size())?;
         if kind == EntryType::Directory {
             // Not with the permissions that the archive gives it, which may forbid to remove it.
-            fs::create_dir_all(folder.join(below(&entry.path()?)))?;
+            fs::create_dir_all(folder.join(name))?;
         } else {
             entry.unpack_in(folder)?;
+            if let Some(again) = seen.replace(name) {
+                twice.get_or_insert(again);
+            }
         }
     }
-    if is_empty { Err(io::Error::other("it is empty")) } else { Ok(()) }
+    if is_empty { Err(io::Error::other("it is empty")) } else { Ok(twice) }
 }
 
 /// A path without what leads out of a folder.

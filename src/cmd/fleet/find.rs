@@ -203,12 +203,21 @@ impl Finder {
         }
         let Some(scratch) = &mut self.scratch else { return };
         let (folder, unpacked) = scratch.unpack(path);
-        if let Err(error) = unpacked {
-            let words = format!(
-                "{}: the archive cannot be read to its end ({error}): what is there of it counts",
-                output::shown(path)
-            );
-            self.problems.add(Kind::HalfWritten, words);
+        let place = output::shown(path);
+        match unpacked {
+            Ok(None) => {}
+            Ok(Some(twice)) => {
+                let name = output::shown(&twice);
+                let words = format!("{place}: {name} is there more than once: the last one counts");
+                self.problems.add(Kind::Duplicate, words);
+            }
+            Err(error) => {
+                let words = format!(
+                    "{place}: the archive cannot be read to its end ({error}): what is there of \
+                     it counts"
+                );
+                self.problems.add(Kind::HalfWritten, words);
+            }
         }
         self.look(&folder, depth + 1, false);
     }

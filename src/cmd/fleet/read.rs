@@ -97,6 +97,8 @@ pub struct How {
     from_records: bool,
     /// The file of allowed signers, where signed bundles alone count.
     signers: Option<PathBuf>,
+    /// The word that bundles have to have been made for.
+    challenge: Option<String>,
 }
 
 impl How {
@@ -104,14 +106,18 @@ impl How {
     ///
     /// # Errors
     /// Where the file of signers cannot be read, or `ssh-keygen` is not there to check them.
-    pub fn new(from_records: bool, signers: Option<&Path>) -> anyhow::Result<How> {
+    pub fn new(
+        from_records: bool,
+        signers: Option<&Path>,
+        challenge: Option<String>,
+    ) -> anyhow::Result<How> {
         if let Some(path) = signers {
             let place = || format!("--signers {}", output::shown(path));
             let text = file::read(path, SIGNERS_MAX);
             text.map_err(|error| Usage(format!("{}: {error}", place())))?;
             ssh::ready()?;
         }
-        Ok(How { from_records, signers: signers.map(Path::to_owned) })
+        Ok(How { from_records, signers: signers.map(Path::to_owned), challenge })
     }
 }
 
@@ -211,6 +217,13 @@ fn bundle(path: &Path, how: &How, reader: &mut Reader, sink: &dyn Sink, gathered
         let whole = kept.is_none();
         if let Err(why) = vouched(path, manifest.as_ref(), host.as_deref(), signers, whole) {
             return refuse(gathered, host.as_deref(), Kind::Refused, &why);
+        }
+    }
+    if let Some(word) = &how.challenge {
+        let own = manifest.as_ref().and_then(|(_, manifest)| rows::challenge(path, manifest));
+        if own.as_ref() != Some(word) {
+            let why = "it was not made for the word of --challenge";
+            return refuse(gathered, host.as_deref(), Kind::Refused, why);
         }
     }
     let made = match kept {

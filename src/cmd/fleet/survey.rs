@@ -136,7 +136,7 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
         bail!("there is nothing to collect: no bundle or record\n{notes}");
     }
     let sink = Collect::new(&args.store)?;
-    let how = read::How::new(args.from_records, args.signers.as_deref())?;
+    let how = read::How::new(args.from_records, args.signers.as_deref(), None)?;
     let mut gathered = read::read(&found, &how, &catalogue, &sink)?;
     finder.tell(&mut gathered);
     let notes = gathered.problems.lines();

@@ -70,6 +70,9 @@ pub struct Which {
     /// one of the keys that it has for the node's name signed them, and so do the rows of stores
     #[arg(long, value_name = "FILE")]
     pub signers: Option<PathBuf>,
+    /// Only bundles that were made by `accept --challenge WORD`: none of an earlier day
+    #[arg(long, value_name = "WORD")]
+    pub challenge: Option<String>,
     /// False discovery rate among what fails: a share (0.01) or a percentage (1%)
     #[arg(long, value_name = "SHARE",
           default_value_t = Share(fizeau_judge::accept::decide::FALSE_DISCOVERIES))]
@@ -158,7 +161,7 @@ fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {
 fn gather(args: &Which, catalogue: &Catalogue) -> anyhow::Result<Gathered> {
     let mut finder = Finder::default();
     finder.paths(&args.paths)?;
-    let how = How::new(args.from_records, args.signers.as_deref())?;
+    let how = How::new(args.from_records, args.signers.as_deref(), args.challenge.clone())?;
     let mut gathered = read::read(&finder.found, &how, catalogue, &Gather)?;
     finder.tell(&mut gathered);
     if gathered.is_empty() {

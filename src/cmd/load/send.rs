@@ -18,6 +18,7 @@ use crate::{
         exit::{self, Usage},
         global::Global,
         output::{self, say, shown},
+        share::Share,
         signals,
     },
 };
@@ -27,6 +28,7 @@ use fizeau_domain::{text::counted, units::Seconds};
 use fizeau_projection::load::{
     Header, Line, Offered, Row, Sample, Stop,
     capacity::Goal,
+    level::Level as Measured,
     row::VERSION,
     search::Search,
     target::{Asked, Target},
@@ -116,7 +118,7 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let loaded = Loaded { args, client: &client, maker: &maker, levels, goal, scraper };
     let directory = loaded.send(Out::make(args)?, live, &interrupted)?;
     let is_interrupted = interrupted.load(Ordering::Relaxed);
-    finish(&directory, &goal, global, is_interrupted)
+    finish(&directory, &goal, args.max_failed, global, is_interrupted)
 }
 
 /// A level that is ready to be sent.
@@ -418,18 +420,30 @@ impl Watcher for Keeper {
 fn finish(
     directory: &Path,
     goal: &Goal,
+    max_failed: Share,
     global: &Global,
     is_interrupted: bool,
 ) -> anyhow::Result<ExitCode> {
     let rows = directory.join(ROWS);
     let results: LoadResults = results_of(&rows, &goal.limits)?;
     let levels = &results.source.levels;
-    let is_answered = !levels.is_empty() && levels.iter().all(|level| level.answered > 0);
+    let share = |level: &Measured| {
+        let all = level.answered.saturating_add(level.failures());
+        level.failures() as f64 / all.max(1) as f64
+    };
+    let worst = levels.iter().map(share).fold(0.0, f64::max);
+    let is_answered = !levels.is_empty()
+        && levels.iter().all(|level| level.answered > 0)
+        && worst <= max_failed.0;
     let document = document(&[results], None, goal);
     let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let page = document::render(&document, ReportFormat::Html, document::window(global))?;
     write_file(&directory.join(PAGE), page.as_bytes(), "--out DIR")?;
     output::write_out(&document::render(&document, format, document::window(global))?)?;
+    if worst > max_failed.0 {
+        let [worst, most] = [worst, max_failed.0].map(|share| 100.0 * share);
+        say(&format!("{worst:.1} % of the requests of a level failed: --max-failed is {most} %"));
+    }
     say(&format!(
         "rows and page are in {}; `fizeau load report {} --on PART_OR_RECORD --model MODEL` sets \
          them beside what the hardware allows",

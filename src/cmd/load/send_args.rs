@@ -3,7 +3,7 @@
 use super::goal::GoalArgs;
 use crate::{
     client::Deadlines,
-    cmd::{exit::Usage, time::Time},
+    cmd::{exit::Usage, share::Share, time::Time},
 };
 use clap::{Args, ValueEnum};
 use fizeau_domain::number;
@@ -106,6 +106,9 @@ pub struct SendArgs {
     /// How long the server may take to become ready
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub ready: Time,
+    /// Exit code 1 where more than this share of a level's requests fails: 0.05 or 5%
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    pub max_failed: Share,
     /// Keep prompts and answers in the rows
     #[arg(long)]
     pub keep_prompts: bool,
@@ -136,6 +139,12 @@ pub struct Steps<T>(Vec<T>);
 
 /// The most values of a range: it doubles, so that no more make sense.
 const STEPS_MAX: usize = 40;
+
+fn share(text: &str) -> Result<Share, String> {
+    let share: Share = text.parse()?;
+    let is_share = (0.0..=1.0).contains(&share.0);
+    if is_share { Ok(share) } else { Err("write a share from 0 to 1, or from 0% to 100%".into()) }
+}
 
 fn rates(text: &str) -> Result<Steps<f64>, String> {
     let Some((first, last)) = text.split_once("..") else {

@@ -26,6 +26,14 @@ pub fn kernel(root: &Path) -> NodeState {
         host: host::host(root),
         ..NodeState::default()
     };
+    for (folder, name) in [("proc", "/proc"), ("sys", "/sys")] {
+        let place = root.join(folder);
+        // A tree that was made up for a test may leave either out.
+        let is_expected = place.exists() || root == Path::new("/");
+        if is_expected && names(&place).is_empty() {
+            state.hidden.push(name.into());
+        }
+    }
     match pci::redirecting_bridges(root) {
         Ok(bridges) => state.redirecting_bridges = Some(bridges),
         Err(why) => state.unread.push(format!("PCI ACS: {why}")),
@@ -111,6 +119,15 @@ mod tests {
         space[0x148..0x14c].copy_from_slice(&0x0001_000du32.to_le_bytes());
         space[0x14e] = control;
         space
+    }
+
+    #[test]
+    fn an_empty_file_system_of_the_kernel_is_named() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert!(kernel(root.path()).hidden.is_empty(), "a made-up tree may leave it out");
+        fs::create_dir(root.path().join("sys")).expect("made");
+        assert_eq!(kernel(root.path()).hidden, ["/sys"]);
+        assert!(kernel(Path::new("/")).hidden.is_empty());
     }
 
     #[test]

@@ -39,6 +39,10 @@ type Found = Result<String, (String, Cause)>;
 /// told is no verdict: it is among the state's `unread`.
 pub fn judge(state: &NodeState, expected: &Expected, level: Level) -> Vec<Judged> {
     let mut all = presence(state, expected);
+    all.extend(state.hidden.iter().map(|folder| {
+        let words = format!("nothing of {folder} is to be seen: what it tells is not judged");
+        Judged::of_state("kernel's files", NODE, Verdict::Inconclusive, words)
+    }));
     for gpu in &state.gpus {
         all.extend(of_gpu(gpu, expected).into_iter().map(|one| Judged { stub: gpu.stub, ..one }));
     }
@@ -472,6 +476,16 @@ mod tests {
         let all = judge(state, expected, Level::Quick);
         let amiss = all.into_iter().filter(|one| one.verdict != Verdict::Pass);
         amiss.map(|one| (one.check, one.device, one.cause)).collect()
+    }
+
+    #[test]
+    fn a_node_of_which_nothing_is_to_be_seen_does_not_pass() {
+        let hidden = NodeState { hidden: vec!["/sys".into()], ..healthy() };
+        let all = judge(&hidden, &expected(), Level::Passive);
+        let open: Vec<&Judged> =
+            all.iter().filter(|one| one.verdict == Verdict::Inconclusive).collect();
+        assert_eq!(open.len(), 1, "{open:?}");
+        assert!(open[0].words.contains("nothing of /sys is to be seen"), "{open:?}");
     }
 
     #[test]

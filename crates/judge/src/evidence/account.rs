@@ -41,6 +41,9 @@ pub struct Account {
     /// What DCGM's diagnostic told; absent where none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dcgm: Option<dcgm::Told>,
+    /// The word that the operator gave, by which this acceptance is none of an earlier day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<String>,
     /// What was replaced by keyed hashes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redacted: Vec<Kind>,

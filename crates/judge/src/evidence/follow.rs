@@ -208,6 +208,7 @@ mod tests {
             between: None,
             records: Vec::new(),
             dcgm: None,
+            challenge: None,
             redacted: Vec::new(),
         };
         let gpu = Gpu { name: "cuda:0".into(), has_driver: true, ..Gpu::default() };

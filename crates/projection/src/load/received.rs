@@ -13,6 +13,15 @@ use std::borrow::Cow;
 /// when the API key has been taken out: a part of it is not to stay.
 const MESSAGE_MAX: usize = 1 << 16;
 
+/// An answer with more events than this multiple of the tokens that were asked for has no end.
+const BEYOND: u32 = 16;
+
+/// Events that any answer may have.
+const EVENTS_FREE: u32 = 1 << 16;
+
+/// The longest text of an answer that is kept, in bytes.
+const TEXT_MAX: usize = 64 << 20;
+
 /// One event's JSON. What is not here is not looked at.
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -77,6 +86,10 @@ struct Parts {
     first: Option<f64>,
     last: Option<f64>,
     chunks: u32,
+    /// Events of any kind.
+    events: u32,
+    /// The most that are read.
+    most: u32,
     gaps: Vec<f32>,
     input: Option<u32>,
     output: Option<u32>,
@@ -97,9 +110,10 @@ impl From<TooLong> for Ending {
 }
 
 impl Received {
-    /// Nothing yet.
-    pub fn new(keeps_text: bool) -> Received {
-        Received { parts: Parts { keeps_text, ..Parts::default() }, ..Received::default() }
+    /// Nothing yet of an answer to a request for `asked` tokens.
+    pub fn new(keeps_text: bool, asked: u32) -> Received {
+        let most = asked.saturating_mul(BEYOND).max(EVENTS_FREE);
+        Received { parts: Parts { keeps_text, most, ..Parts::default() }, ..Received::default() }
     }
 
     /// Takes bytes that were there at a moment.
@@ -167,6 +181,10 @@ impl Parts {
         if data.trim_ascii() == b"[DONE]" {
             self.done = Some(now);
             return Ok(());
+        }
+        self.events += 1;
+        if self.events > self.most || self.text.len() > TEXT_MAX {
+            return Err(Ending::Endless);
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|_| Ending::Malformed)?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
@@ -244,7 +262,7 @@ mod tests {
     use super::*;
 
     fn row(pieces: &[(&str, f64)]) -> (Result<(), Ending>, Row) {
-        let mut received = Received::new(true);
+        let mut received = Received::new(true, 4);
         let mut taken = Ok(());
         for (piece, now) in pieces {
             taken = taken.and_then(|()| received.take(piece.as_bytes(), *now));
@@ -277,6 +295,18 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_ends_far_beyond_what_was_asked_for() {
+        let token = b"data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
+        for (asked, most) in [(5, EVENTS_FREE), (10_000, 160_000)] {
+            let mut received = Received::new(false, asked);
+            for _ in 0..most {
+                assert_eq!(received.take(token, 0.0), Ok(()));
+            }
+            assert_eq!(received.take(token, 0.0), Err(Ending::Endless), "{asked}");
+        }
+    }
+
+    #[test]
     fn each_fault_of_a_stream_has_its_name() {
         let token = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
         let taken = |text: &str| row(&[(text, 0.0)]);
@@ -303,7 +333,7 @@ mod tests {
         assert_eq!(taken(empty).1.first, None, "an empty list of calls is no token");
         let after = row(&[(token, 1.0), ("data: [DONE]\n\n", 2.0), (token, 3.0)]).1;
         assert_eq!((after.last, after.chunks, after.ending), (Some(1.0), 1, Ending::Answered));
-        let mut received = Received::new(false);
+        let mut received = Received::new(false, 4);
         let told = received.take(b"data: {\"error\": {\"message\": \"bo\x1bom\"}}\n\n", 0.0);
         assert_eq!(told, Err(Ending::Malformed), "a control character within a string");
         let told = received.take(b"data: {\"error\": \"bo\\u001bom\"}\n\n", 0.0);

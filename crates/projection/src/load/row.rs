@@ -111,6 +111,8 @@ pub enum Ending {
     Empty,
     /// More than the client reads of one event.
     TooLong,
+    /// The answer has far more parts than tokens were asked for, and no end.
+    Endless,
     /// The run ended before the request did.
     Abandoned,
     /// The client itself failed: no thread for the request.
@@ -138,6 +140,7 @@ impl Ending {
             Ending::StreamError => "error in the stream",
             Ending::Empty => "no token in the answer",
             Ending::TooLong => "an event too long to read",
+            Ending::Endless => "far more than was asked for",
             Ending::Abandoned => "abandoned at the end of the run",
             Ending::ClientFailed => "failed in the client",
         }
@@ -247,6 +250,11 @@ pub struct Stop {
 }
 
 impl Row {
+    /// Every text in it, each of which a server or a prompt may have put there.
+    pub fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        [&mut self.prompt, &mut self.answer].into_iter().flatten()
+    }
+
     /// Whether its moments can be those of a request: numbers that do not run backwards.
     ///
     /// # Errors

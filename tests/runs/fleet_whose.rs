@@ -1,5 +1,5 @@
-//! Whose word a survey takes: bundles that hide, frame, heal and impersonate. None of them ends in a
-//! pass that should not be, and none fails an innocent node.
+//! Whose word a survey takes: bundles that hide, frame, heal and impersonate. None of them ends in
+//! a pass that should not be, and none fails an innocent node.
 
 use crate::program::{Place, Said, say};
 use serde_json::{Value, json};

@@ -301,27 +301,23 @@ fn text_of(line: &Line) -> io::Result<String> {
     Ok(text::escaped(CURRENT.write(line)?) + "\n")
 }
 
-/// Looks at a lock that another process holds, a tenth of a second apart: a process whose launcher
-/// was killed ends within half a second.
+/// Looks at a lock of another process, 0.1 s apart: one whose launcher was killed ends in 0.5 s.
 const LOCK_LOOKS: usize = 20;
 
 fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
-    for look in 0..=LOCK_LOOKS {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) if look < LOCK_LOOKS => {
-                thread::sleep(Duration::from_millis(100));
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => break,
-            // A file system without locks is no reason not to measure.
-            _ => return Ok(()),
+    let busy = Err(rustix::io::Errno::WOULDBLOCK);
+    for _ in 0..=LOCK_LOOKS {
+        // A file system without locks is no reason not to measure.
+        if flock(file, FlockOperation::NonBlockingLockExclusive) != busy {
+            return Ok(());
         }
+        thread::sleep(Duration::from_millis(100));
     }
     Err(RecordError::Busy(path.to_owned()))
 }
 
 /// How much of a record something was decided on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Decided {
     /// The run of the record.
     pub run: String,
@@ -348,8 +344,7 @@ pub fn read_to_decide(path: &Path) -> Result<(Record, Decided), RecordError> {
 
 fn decided(record: &Record, text: &[u8]) -> Decided {
     let lines = text.iter().filter(|&&byte| byte == b'\n').count();
-    let sha256 = text::hex(&Sha256::digest(text));
-    Decided { run: record.header.run.clone(), lines, sha256 }
+    Decided { run: record.header.run.clone(), lines, sha256: text::hex(&Sha256::digest(text)) }
 }
 
 /// A record as something was decided on it.
@@ -368,8 +363,8 @@ pub struct AsDecided {
 /// As [`read`].
 pub fn read_as_decided(path: &Path, all: &[Decided]) -> Result<AsDecided, RecordError> {
     let path = file_of(path);
-    let text = file::read(&path, RECORD_MAX)
-        .map_err(|error| RecordError::File { path: path.clone(), error })?;
+    let refuse = |error| RecordError::File { path: path.clone(), error };
+    let text = file::read(&path, RECORD_MAX).map_err(refuse)?;
     let record = parse(VERSIONS, &path, &text)?;
     let Some(known) = all.iter().find(|one| one.run == record.header.run) else {
         return Ok(AsDecided { record, more: 0, is_same: true });

@@ -26,8 +26,8 @@ pub const POWER: f64 = 0.9;
 /// session to session, by 0.5 to 1 % of memory's rates and of products.
 pub const SESSION: f64 = 0.3;
 
-/// In a stratum of fewer nodes no GPU passes, since the GPUs of one node may all be slow; and of two
-/// nodes none fails beside the other, since either may be the one that is not as it should be.
+/// In a stratum of fewer nodes no GPU passes, since the GPUs of one node may all be slow; and of
+/// two nodes none fails beside the other, since either may be the one that is not as it should be.
 pub const NODES_MIN: usize = 3;
 
 /// From this many GPUs on their own spread shows whether sessions differ by more than that.

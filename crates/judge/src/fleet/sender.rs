@@ -1,5 +1,6 @@
 //! Who may say what of whom. A bundle speaks for one node, its own: what it says of another node is
-//! never evidence. Every node that sent something is accounted for, also where nothing of it counts.
+//! never evidence. Every node that sent something is accounted for, also where nothing of it
+//! counts.
 
 use super::{
     gather::{Gathered, column},
@@ -119,8 +120,16 @@ pub fn accounts(
     all
 }
 
-/// Nodes with a device that lacks a metric which is usual for nodes with the same kind of device: a figure that is left out is not one that passes.
-pub fn unmeasured(gathered: &Gathered, units: &Units, strata: &Strata) -> Vec<(String, String)> {
+/// Adds the nodes that lack a metric to those that are not whole.
+pub fn add_unmeasured(gathered: &Gathered, units: &mut Units, strata: &Strata) {
+    for (node, why) in unmeasured(gathered, units, strata) {
+        units.accounts.entry(node).or_insert(why);
+    }
+}
+
+/// Nodes with a device that lacks a metric which is usual for nodes with the same kind of device: a
+/// figure that is left out is not one that passes.
+fn unmeasured(gathered: &Gathered, units: &Units, strata: &Strata) -> Vec<(String, String)> {
     let kind = |unit: &Unit| {
         let device = gathered.told(unit.entry, column::DEVICE);
         let class = if is_gpu(device) { "" } else { device };

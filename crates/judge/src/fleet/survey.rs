@@ -236,9 +236,7 @@ pub fn survey(
     let (rule, window) = (&options.rule, &options.window);
     let belongings = site::belongings(labels, &units, &gathered, &mut problems);
     let strata = Strata::of(&gathered, &units, &belongings, rule, window, &mut problems);
-    for (node, why) in sender::unmeasured(&gathered, &units, &strata) {
-        units.accounts.entry(node).or_insert(why);
-    }
+    sender::add_unmeasured(&gathered, &mut units, &strata);
     let nodes: Vec<u32> = units.units.iter().map(|unit| unit.node).collect();
     let mut survey = judge(&strata.groups, &nodes, &options.settings);
     dispute::settle(&strata, &mut survey);

@@ -31,7 +31,6 @@ use std::{
     path::{Path, PathBuf},
     sync::LazyLock,
     thread,
-    time::Duration,
 };
 
 /// The record's file in its directory.
@@ -311,7 +310,7 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
         if flock(file, FlockOperation::NonBlockingLockExclusive) != busy {
             return Ok(());
         }
-        thread::sleep(Duration::from_millis(100));
+        thread::sleep(std::time::Duration::from_millis(100));
     }
     Err(RecordError::Busy(path.to_owned()))
 }

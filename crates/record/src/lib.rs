@@ -14,6 +14,7 @@
 //! ```
 
 mod checks;
+mod decided;
 pub mod file;
 pub mod guard;
 pub mod identity;
@@ -24,6 +25,7 @@ pub mod store;
 pub mod v1;
 mod version;
 
+pub use decided::Decided;
 pub use fizeau_domain::spec::Network;
 pub use mirror::Mirror;
 pub use version::{CURRENT, Version};

@@ -8,7 +8,7 @@
 //! of it; and reading takes a time that grows with the length alone.
 
 use super::{
-    Header, Line, RESUMED_AT, Record,
+    Decided, Header, Line, RESUMED_AT, Record,
     checks::{impossible, renew_intervals, renew_tier},
     limits,
     version::{CURRENT, VERSIONS, Version},
@@ -20,9 +20,7 @@ use fizeau_domain::{
     text::{self, shorten},
 };
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::{
     borrow::Cow,
     collections::{HashMap, hash_map::Entry},
@@ -315,17 +313,6 @@ fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
     Err(RecordError::Busy(path.to_owned()))
 }
 
-/// How much of a record something was decided on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
-    /// The run of the record.
-    pub run: String,
-    /// Its lines.
-    pub lines: usize,
-    /// SHA-256 of these lines, hexadecimal, as `head -n LINES record.jsonl | sha256sum` prints it.
-    pub sha256: String,
-}
-
 /// Reads a record that nobody writes to meanwhile, and how much of it there was.
 ///
 /// # Errors
@@ -337,13 +324,8 @@ pub fn read_to_decide(path: &Path) -> Result<(Record, Decided), RecordError> {
     lock(&file, &path)?;
     let text = file::contents(&file, RECORD_MAX).map_err(refuse)?;
     let record = parse(VERSIONS, &path, &text)?;
-    let decided = decided(&record, whole(&text));
+    let decided = Decided::of(&record, whole(&text));
     Ok((record, decided))
-}
-
-fn decided(record: &Record, text: &[u8]) -> Decided {
-    let lines = text.iter().filter(|&&byte| byte == b'\n').count();
-    Decided { run: record.header.run.clone(), lines, sha256: text::hex(&Sha256::digest(text)) }
 }
 
 /// A record as something was decided on it.
@@ -373,7 +355,7 @@ pub fn read_as_decided(path: &Path, all: &[Decided]) -> Result<AsDecided, Record
     let end = known.lines.checked_sub(1).and_then(|last| ends.get(last)).copied();
     let Some(end) = end else { return Ok(AsDecided { record, more: 0, is_same: false }) };
     let own = parse(VERSIONS, &path, &text[..end])?;
-    let is_same = decided(&own, &text[..end]).sha256 == known.sha256;
+    let is_same = Decided::of(&own, &text[..end]).sha256 == known.sha256;
     Ok(AsDecided { record: own, more: ends.len() - known.lines, is_same })
 }
 
@@ -382,20 +364,11 @@ pub fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(FILE) } else { path.to_owned() }
 }
 
-/// The records that the directories below one hold, as the end of a sentence.
+/// The first record that a directory below one holds, as the end of a sentence.
 fn below(path: &Path) -> String {
     let entries = path.read_dir().into_iter().flatten().filter_map(Result::ok);
-    let has_record = |path: &PathBuf| path.join(FILE).is_file();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(has_record).collect();
-    found.sort();
-    let named: Vec<String> = found.iter().take(3).map(|path| path.display().to_string()).collect();
-    match found.len() {
-        0 => String::new(),
-        count if count > named.len() => {
-            format!("; {count} directories below it have one: {}, ..", named.join(", "))
-        }
-        _ => format!("; below it there is {}", named.join(" and ")),
-    }
+    let least = entries.map(|entry| entry.path()).filter(|at| at.join(FILE).is_file()).min();
+    least.map_or(String::new(), |path| format!(", such as {}", path.display()))
 }
 
 /// Reads a record: a file, or a directory that holds one.

@@ -12,10 +12,7 @@ use anyhow::{Context as _, bail};
 use fizeau_device::clock;
 use fizeau_domain::{launcher, units::Seconds};
 use fizeau_judge::accept::profile::{Profile, Stage, Way};
-use fizeau_record::{
-    Record,
-    store::{self, Decided},
-};
+use fizeau_record::{Decided, Record, store};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,

@@ -18,7 +18,7 @@ use fizeau_judge::{
     },
     evidence::{self, file as names},
 };
-use fizeau_record::store::Decided;
+use fizeau_record::Decided;
 use fizeau_report::format::acceptance;
 use rustix::{
     fs::{FlockOperation, flock},

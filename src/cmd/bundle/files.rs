@@ -225,7 +225,7 @@ impl Made {
             if read.more > 0 {
                 longer.push(format!(
                     "{} has {} that came after the decision: a process that was killed late, or \
-                     somebody, has written there",
+                     another user, has written there",
                     listed.path,
                     counted(read.more, "line")
                 ));

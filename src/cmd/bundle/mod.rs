@@ -164,7 +164,7 @@ pub struct Contents<'c> {
     /// What each group was told.
     pub told: Vec<Told>,
     /// How much of each record was decided on.
-    pub decided: Vec<store::Decided>,
+    pub decided: Vec<fizeau_record::Decided>,
     /// What the decision on the network was told, where anything was measured of it.
     pub network: Option<network::Told>,
     /// What the check between nodes was told, where there are several.

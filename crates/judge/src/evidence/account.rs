@@ -1,7 +1,7 @@
 //! What was done: command, program, and what each judgement was made of.
 
 use crate::accept::{Level, at_rest::AtRest, between, dcgm, history::Event, network, node::Device};
-use fizeau_record::{redact::Kind, store::Decided};
+use fizeau_record::{Decided, redact::Kind};
 use serde::{Deserialize, Serialize};
 
 /// The format of the file, counted up when a field changes its meaning.

@@ -1,5 +1,6 @@
 //! A hint across strata: how the GPUs of a stratum that is too small to be judged stand beside
-//! those of the largest stratum of the same part. Something else differs too, so that it decides nothing.
+//! those of the largest stratum of the same part. Something else differs too, so that it decides
+//! nothing.
 
 use super::{
     gather::{Gathered, column},

@@ -265,8 +265,8 @@ impl Gathered {
         }
     }
 
-    /// Notes that not all that somebody sent can be used. The reason that is kept does not depend
-    /// on the order in which they come.
+    /// Notes that not all that a sender has sent can be used. The reason that is kept does not
+    /// depend on the order in which they come.
     pub fn unusable(&mut self, sender: &str, why: &str) {
         let sender = shorten(&clean(sender), TEXT_MAX);
         let why = shorten(&clean(why), WORDS_MAX);

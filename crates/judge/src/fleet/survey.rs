@@ -132,7 +132,7 @@ pub struct Presence {
     pub short: Vec<String>,
 }
 
-/// Somebody who sent something of which nothing counts.
+/// A sender of whose files none counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unusable {
     /// The node, or the path of what does not name its node.

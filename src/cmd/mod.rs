@@ -125,7 +125,7 @@ pub enum Verb {
     Report(report::ReportArgs),
     /// Compare runs case by case: faster, slower, same, unclear
     Compare(compare::CompareArgs),
-    /// Measure two programs, devices, kernels or settings in alternating pairs (for CI gates)
+    /// Measure two programs, devices, kernels or settings in alternating pairs
     Ab(ab::AbArgs),
     /// Check whether this node is fit for work: pass, fail or inconclusive, and what to do
     Accept(Box<accept::AcceptArgs>),
@@ -143,7 +143,7 @@ pub enum Verb {
     Shapes(shapes::ShapesArgs),
     /// Say whether a published figure can be true, with the arithmetic
     Claim(claim::ClaimArgs),
-    /// Run a published hardware claim under its conditions: reproduced, not reproduced, cannot tell
+    /// Run a published hardware claim under its conditions, and say whether it is reproduced
     Reproduce(reproduce::ReproduceArgs),
     /// Print shell completions
     Completions {

@@ -23,8 +23,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
 const TEMPLATE: &str = "\
 {about-with-newline}
 {usage-heading} {usage}
-{before-help}
-Options:
+{before-help}Options:
 {options}{after-help}";
 
 /// The same program, whose help lists the commands in sections.
@@ -38,11 +37,14 @@ fn text(program: &Command) -> String {
     for (section, names) in SECTIONS {
         let _ = writeln!(text, "\n{section}:");
         for name in *names {
-            let about = match program.find_subcommand(name) {
-                Some(command) => command.get_about().map(ToString::to_string).unwrap_or_default(),
+            let command = program.find_subcommand(name);
+            let about = match command.and_then(Command::get_about) {
+                Some(about) => about.to_string(),
                 None => "Print the help of a command".to_owned(),
             };
-            let _ = writeln!(text, "  {name:<12} {about}");
+            let aliases = command.into_iter().flat_map(Command::get_visible_aliases);
+            let aliases: String = aliases.map(|alias| format!(" [alias: {alias}]")).collect();
+            let _ = writeln!(text, "  {name:<12} {about}{aliases}");
         }
     }
     text

@@ -142,6 +142,11 @@ fn told(found: &Found) -> String {
 
 fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Stop> {
     let listed = files::list(&args.bundle)?;
+    if listed.is_empty() {
+        let words = "it is no bundle, since there is no file in it: name the directory that \
+                     `fizeau accept --out DIR` made";
+        return Err(anyhow::anyhow!("{}: {words}", output::shown(&args.bundle)).into());
+    }
     plain(&listed)?;
     // From here on nobody else can change what is read.
     let copy = files::Copy::of(&listed)?;

@@ -275,5 +275,5 @@ fn what_was_collected_is_known_again_and_a_signature_decides() {
     assert_eq!(collect(&["--signers", "signers"]).code, Some(0));
     has(&say(&mut place.fizeau(args)), 1, &["FAIL  8 nodes", "node n0005"]);
     let wrong = ["fleet", "survey", "bundles", "--signers", "nothing"];
-    assert_eq!(say(&mut place.fizeau(wrong)).code, Some(2));
+    assert_eq!(say(&mut place.fizeau(wrong)).code, Some(3));
 }

@@ -165,11 +165,9 @@ fn gather(args: &Which, catalogue: &Catalogue) -> anyhow::Result<Gathered> {
     let mut gathered = read::read(&finder.found, &how, catalogue, &Gather)?;
     finder.tell(&mut gathered);
     if gathered.is_empty() {
-        let mut words = "there is nothing to survey: no bundle, record or store".to_owned();
-        for line in gathered.problems.lines() {
-            words += &format!("\n{line}");
-        }
-        bail!(words);
+        let mut lines = gathered.problems.lines();
+        lines.push("there is nothing to survey: no bundle, record or store".into());
+        bail!(lines.join("\n"));
     }
     Ok(gathered)
 }

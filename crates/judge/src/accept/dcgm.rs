@@ -31,6 +31,9 @@ pub struct Told {
     pub runtime_error: Option<String>,
     /// Its results, in their order.
     pub results: Vec<Outcome>,
+    /// What of the file is of another form than this program reads: it may have said anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 /// What became of one test on one device.
@@ -69,16 +72,28 @@ const HOLLOW: [(&str, u32, &str); 3] = [
 pub fn read(text: &str) -> Result<Told, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
-    let top = ["DCGM Diagnostic", "DCGM GPU Diagnostic"].iter().find_map(|key| value.get(*key));
+    let tops = ["DCGM Diagnostic", "DCGM GPU Diagnostic"].map(|key| value.get(key));
+    let top = tops[0].or(tops[1]);
     let top = top.ok_or("it is no diagnostic of DCGM: `dcgmi diag -r 3 -j` writes one")?;
     let words = |value: &Value| value.as_str().map(|text| shorten(text, WORDS_MAX));
     let version = [&value["metadata"]["version"], &top["version"]].into_iter().find_map(words);
-    let categories = top["test_categories"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let tests = categories.iter().filter_map(|one| one["tests"].as_array()).flatten();
+    let mut unread = Unread::default();
+    if tops.iter().all(Option::is_some) {
+        unread.note("there are two diagnostics in it");
+    }
+    for of in [&value, top] {
+        for key in ["status", "error", "errors"].iter().filter(|key| !of[**key].is_null()) {
+            unread.note(&format!("{key} of the whole: {}", of[*key]));
+        }
+    }
+    let mut tests = Vec::new();
+    for category in unread.list(top, "test_categories") {
+        tests.extend(unread.list(category, "tests"));
+    }
     let mut results = Vec::new();
     for test in tests {
         let name = words(&test["name"]).unwrap_or_else(|| "without a name".into());
-        let of_test = test["results"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let of_test = unread.list(test, "results");
         let outcomes = of_test.iter().map(|one| outcome(&name, one, &value, top));
         let known = results.len();
         results.extend(outcomes);
@@ -86,15 +101,52 @@ pub fn read(text: &str) -> Result<Told, String> {
         let summary = &test["test_summary"];
         let is_said = |status: &str| results[known..].iter().any(|one| one.status == status);
         let status = status(summary);
-        if summary.is_object() && (of_test.is_empty() || status == "fail" && !is_said("fail")) {
+        // What passes or was skipped adds nothing to what devices say.
+        let adds = !["pass", "skip"].contains(&status.as_str()) && !is_said(&status);
+        if summary.is_object() && (of_test.is_empty() || adds) {
             results.push(outcome(&name, summary, &value, top));
+        } else if !summary.is_object() && !summary.is_null() {
+            unread.note(&format!("test_summary of {name}: {summary}"));
         }
         if results.len() > RESULTS_MAX {
             return Err(format!("it has more than {RESULTS_MAX} results"));
         }
     }
-    let runtime_error = words(&top["runtime_error"]).or_else(|| words(&value["runtime_error"]));
-    Ok(Told { version, runtime_error, results })
+    let errors = [&top["runtime_error"], &value["runtime_error"]].into_iter();
+    let mut errors = errors.filter(|error| !error.is_null());
+    let runtime_error = errors.next().map(|error| match error.as_str() {
+        Some(text) => shorten(text, WORDS_MAX),
+        None => shorten(&error.to_string(), WORDS_MAX),
+    });
+    Ok(Told { version, runtime_error, results, unread: unread.0 })
+}
+
+/// What of a file is of another form than it should be.
+#[derive(Default)]
+struct Unread(Vec<String>);
+
+impl Unread {
+    /// Kept of a file.
+    const MOST: usize = 8;
+
+    fn note(&mut self, what: &str) {
+        if self.0.len() < Self::MOST {
+            self.0.push(shorten(what, WORDS_MAX));
+        }
+    }
+
+    /// The list that a value has by a name: none where it has none, and noted where it is no list.
+    fn list<'v>(&mut self, of: &'v Value, key: &str) -> &'v [Value] {
+        match of.get(key) {
+            Some(Value::Array(list)) => list,
+            Some(Value::Null) => &[],
+            None if of.is_object() => &[],
+            _ => {
+                self.note(&format!("{key} is no list"));
+                &[]
+            }
+        }
+    }
 }
 
 fn status(of: &Value) -> String {
@@ -106,11 +158,13 @@ fn status(of: &Value) -> String {
 }
 
 fn outcome(test: &str, of: &Value, file: &Value, top: &Value) -> Outcome {
-    let number = of["entity_id"].as_u64();
     let group = of["entity_group"].as_str().unwrap_or("GPU");
     // Version 3 has the GPU's number as text, some of its forms several.
-    let text = ["gpu_ids", "gpu_id"].iter().find_map(|key| of[*key].as_str());
-    let place = number.map(|number| number.to_string()).or_else(|| text.map(str::to_owned));
+    let place = ["entity_id", "gpu_ids", "gpu_id"].iter().find_map(|key| match &of[*key] {
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.trim().to_owned()),
+        _ => None,
+    });
     let device = match &place {
         Some(place) => shorten(&format!("DCGM {group} {place}"), 60),
         None => "node".into(),
@@ -130,20 +184,31 @@ fn outcome(test: &str, of: &Value, file: &Value, top: &Value) -> Outcome {
         status: status(of),
         words: shorten(&said.join("; "), WORDS_MAX),
         severity: severity.max_by_key(|severity| rank(*severity)),
-        device_id: place.and_then(|place| device_id(file, top, group, &place)),
+        device_id: device_id(file, top, group, place.as_deref()),
     }
 }
 
-/// The PCI identity of a device's kind.
-fn device_id(file: &Value, top: &Value, group: &str, place: &str) -> Option<String> {
+/// The PCI identity of a device's kind; of several devices, or of a test's summary, one whose limit
+/// nothing fails, if any of them has it.
+fn device_id(file: &Value, top: &Value, group: &str, place: Option<&str>) -> Option<String> {
     let groups = file["entity_groups"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_group = groups.iter().filter(|one| one["entity_group"].as_str() == Some(group));
-    let mut entities = of_group.filter_map(|one| one["entities"].as_array()).flatten();
-    let entity = entities.find(|one| one["entity_id"].as_u64() == place.parse().ok());
-    let newer = entity.and_then(|one| one["device_id"].as_str());
-    let older = || top["GPU Device IDs"].get(place.parse::<usize>().ok()?)?.as_str();
-    let id = newer.or_else(older)?.trim_start_matches("0x").to_lowercase();
-    (id.len() == 4 && id.bytes().all(|one| one.is_ascii_hexdigit())).then_some(id)
+    let entities = of_group.filter_map(|one| one["entities"].as_array()).flatten();
+    let newer = entities.filter_map(|one| Some((one["entity_id"].as_u64()?, &one["device_id"])));
+    let older = top["GPU Device IDs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let places: Option<Vec<u64>> = place
+        .map(|place| place.split(',').filter_map(|number| number.trim().parse().ok()).collect());
+    let is_its = |at: u64| places.as_ref().is_none_or(|places| places.contains(&at));
+    let all = newer.chain((0..).zip(older)).filter(|(at, _)| is_its(*at));
+    // The device is four digits; its vendor, 10de, may follow.
+    let ids = all.filter_map(|(_, id)| {
+        let id = id.as_str()?.trim().trim_start_matches("0x").to_lowercase();
+        let id = id.get(..4)?.to_owned();
+        id.bytes().all(|one| one.is_ascii_hexdigit()).then_some(id)
+    });
+    let ids: Vec<String> = ids.collect();
+    let is_hollow = |id: &&String| HOLLOW.iter().any(|(of, ..)| of == id);
+    ids.iter().find(is_hollow).or(ids.first()).cloned()
 }
 
 /// How bad a severity is: to be reset, isolated, looked at, set up otherwise, watched.
@@ -213,6 +278,10 @@ impl Told {
         let whole = |words: String| {
             Judged::of_state(CHECK, "node", Verdict::Inconclusive, format!("{source}: {words}"))
         };
+        if !self.unread.is_empty() {
+            let unread = self.unread.join("; ");
+            all.push(whole(format!("not all of it could be read: {unread}")));
+        }
         if let Some(why) = &self.runtime_error {
             all.push(whole(format!("it could not run: {why}")));
         } else if all.is_empty() {
@@ -372,6 +441,56 @@ mod tests {
         };
         assert_eq!(bandwidth("Fail")[0].2, Verdict::Fail);
         assert_eq!(bandwidth("Pass")[0], (CHECK.into(), "node".into(), Verdict::Inconclusive));
+    }
+
+    /// A file of another form may say anything: it passes nothing.
+    #[test]
+    fn what_is_of_another_form_is_inconclusive_beside_what_passes() {
+        let passes = || test("memory", json!([result(0, "Pass")]), "Pass");
+        let file = |tests: Value| json!({ "test_categories": [{ "tests": tests }] });
+        let whole = |top: Value| json!({ "DCGM Diagnostic": top });
+        let with = |more: Value| whole(file(json!([passes(), more])));
+        let fail = json!({ "status": "Fail" });
+        let mut failed = whole(file(json!([passes()])));
+        failed["DCGM Diagnostic"]["status"] = "Fail".into();
+        let mut stopped = whole(file(json!([passes()])));
+        stopped["DCGM Diagnostic"]["runtime_error"] = json!({ "code": 7 });
+        let mut both = whole(file(json!([passes()])));
+        both["DCGM GPU Diagnostic"] = file(json!([test("pcie", json!([result(0, "Fail")]), "")]));
+        for one in [
+            with(json!({ "name": "pcie", "results": fail })),
+            with(json!({ "name": "pcie", "test_summary": "Fail" })),
+            with(test("pcie", json!([result(0, "Pass")]), "Warn")),
+            with(test("pcie", json!([result(0, "Skip")]), "Not Run")),
+            whole(json!({ "test_categories": [{ "tests": [passes()] }, { "tests": fail }] })),
+            failed,
+            stopped,
+            both,
+        ] {
+            let all = read(&one.to_string()).expect("a diagnostic").judged();
+            assert!(all.iter().any(|one| one.verdict != Verdict::Pass), "{one}");
+        }
+    }
+
+    #[test]
+    fn a_hollow_limit_is_known_however_its_gpu_is_named() {
+        for (result, ids) in [
+            (json!({ "gpu_ids": "0,1", "status": "Pass" }), ["2330", "2335"]),
+            (json!({ "gpu_id": 0, "status": "Pass" }), ["2335", "2330"]),
+            (json!({ "gpu_id": " 0", "status": "Pass" }), ["0x2335", "2330"]),
+            (json!({ "gpu_id": "0", "status": "Pass" }), ["233510DE", "2330"]),
+        ] {
+            let text = json!({ "DCGM GPU Diagnostic": {
+                "version": "3.3.1", "GPU Device IDs": ids, "test_categories": [
+                    { "tests": [{ "name": "Memory Bandwidth", "results": [result] }] }
+                ]
+            }});
+            let all = verdicts(&read(&text.to_string()).expect("a diagnostic"));
+            assert_eq!(all, [(CHECK.into(), "node".into(), Verdict::Inconclusive)], "{text}");
+        }
+        let summed = json!([{ "name": "memory_bandwidth", "test_summary": { "status": "Pass" } }]);
+        let all = verdicts(&read(&four(summed, "2335")).expect("a diagnostic"));
+        assert_eq!(all, [(CHECK.into(), "node".into(), Verdict::Inconclusive)]);
     }
 
     #[test]

@@ -36,7 +36,20 @@ fn generation(kind: &str) -> &str {
     &kind[..end]
 }
 
+/// Whether a text is of the memory of the CPU beside a GPU: it says so, or names memory that GPUs
+/// with HBM do not have and their CPUs do.
+pub fn is_of_host(part: &Part, reading: &Reading) -> bool {
+    let is_of_cpus = |kind: &String| kind.starts_with("ddr") || kind.starts_with("lpddr");
+    let has_hbm = part.memory_stated.kind.to_ascii_lowercase().starts_with("hbm");
+    let named = &reading.beside.memory;
+    let is_named = has_hbm && !named.is_empty() && named.iter().all(is_of_cpus);
+    !part.is_host() && (reading.beside.is_of_host || is_named)
+}
+
 fn kind(part: &Part, reading: &Reading) -> Option<Fault> {
+    if is_of_host(part, reading) {
+        return None;
+    }
     let stated = part.memory_stated.kind.to_ascii_lowercase();
     let known: Vec<&str> = stated
         .split(|c: char| c.is_whitespace() || c == ',')

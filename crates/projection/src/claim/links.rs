@@ -177,6 +177,12 @@ pub fn judge(
         let why = format!("no text of the catalogue states {}{whose}", fabric.name());
         return Verdict::cannot_tell(why, NO_LINK);
     }
+    // Ports of a network are counted as its links are: each has a share of the figure.
+    let ports = reading.beside.links.filter(|_| fabric.kind.is_network());
+    let devices = match ports {
+        Some(count) => Some(devices.unwrap_or(1).saturating_mul(count)),
+        None => devices,
+    };
     let stated = Stated::of(reading, rate, devices);
     let all: Vec<Rate<'_>> = wires.iter().flat_map(|wire| rates(wire, reading)).collect();
     let mut found = beside_rates(&all, &wires, reading, stated);

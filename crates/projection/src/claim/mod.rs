@@ -269,6 +269,10 @@ fn of_part(
                 unstated::judge(claim, reading, part, (model, named.layout))?
             }
         },
+        Statement::Memory(_) if consistent::is_of_host(part, reading) => Verdict::cannot_tell(
+            format!("it is of the memory of a CPU, and {} is a GPU", part.name),
+            "the CPU, by --on",
+        ),
         Statement::Memory(rate) => {
             let found = match reading.in_bytes {
                 None => hardware::memory(part, reading, rate, devices),

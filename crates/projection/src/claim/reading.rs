@@ -362,6 +362,9 @@ impl Words<'_> {
             // Of "tensor cores".
             "core" | "cores" => return self.is_matrix.is_some(),
             "memory" | "mem" | "dram" | "vram" => {
+                let before = self.at.checked_sub(2).map(|at| self.words[at].to_ascii_lowercase());
+                let owner = before.as_deref().unwrap_or_default();
+                self.beside.is_of_host |= matches!(owner, "cpu" | "host" | "system" | "main");
                 self.is_of_cache = Some(false);
                 self.beside.is_of_memory = true;
             }
@@ -554,6 +557,7 @@ impl Reading {
             known.extend(name.split_whitespace().map(str::to_owned));
         }
         let mut words = Words { words: split(text), known: &known, ..Words::default() };
+        words.words = copies_within_a_device(std::mem::take(&mut words.words));
         let links = (0..words.words.len()).filter_map(|at| wire::fabric_at(&words.words[at..]));
         let links: Vec<_> = links.map(|(fabric, _)| fabric.kind).collect();
         let is_number = |word: &&String| word.starts_with(|c: char| c.is_ascii_digit());
@@ -576,3 +580,21 @@ impl Reading {
 
 #[cfg(test)]
 mod tests;
+
+/// "Device to Device", where no link is named beside it, is what CUDA's bandwidthTest calls a copy
+/// within the memory of one device.
+fn copies_within_a_device(words: Vec<String>) -> Vec<String> {
+    let is_phrase = |at: usize| {
+        let three = words.get(at..at + 3).unwrap_or_default();
+        let phrase = ["device", "to", "device"];
+        three.len() == 3 && three.iter().zip(phrase).all(|(one, is)| one.eq_ignore_ascii_case(is))
+    };
+    let Some(start) = (0..words.len()).find(|at| is_phrase(*at)) else { return words };
+    let (before, after) = (&words[..start], &words[start + 3..]);
+    let names_link =
+        |part: &[String]| (0..part.len()).any(|at| wire::fabric_at(&part[at..]).is_some());
+    match names_link(before) || names_link(after) {
+        true => words,
+        false => [before, &["memory".to_owned()], after].concat(),
+    }
+}

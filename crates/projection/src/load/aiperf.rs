@@ -60,7 +60,8 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
             Err(error) => return Err(format!("line {at}: {error}")),
         };
         let metadata = &value["metadata"];
-        if metadata["benchmark_phase"].as_str() == Some("warmup") {
+        let phase = metadata["benchmark_phase"].as_str().unwrap_or("profiling");
+        if !phase.eq_ignore_ascii_case("profiling") || metadata["was_cancelled"] == true {
             warmup += 1;
             continue;
         }
@@ -88,7 +89,10 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
     let about = "request by request; what was offered is not in this file";
     let mut source = source("AIPerf", about, level, None);
     if warmup > 0 {
-        let words = format!("{warmup} of its records are of the warm-up, and left out");
+        let words = format!(
+            "{warmup} of its records are of the warm-up or a cool-down, or were cancelled, and \
+             left out"
+        );
         source.notes.push(words);
     }
     if is_torn {

@@ -77,7 +77,13 @@ fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {
     let first = values.first().unwrap_or(&Value::Null);
     let has = |keys: &[&str]| keys.iter().all(|key| first.get(key).is_some());
     let mut source = if aiperf::is_summary(first) {
-        aiperf::summary(first)
+        match values.len() {
+            1 => aiperf::summary(first),
+            more => Err(format!(
+                "it has {more} results, and one of AIPerf is one level: give each \
+                                 as a file of its own"
+            )),
+        }
     } else if has(&["completed", "duration"]) {
         vllm::results(&values, limits)
     } else {

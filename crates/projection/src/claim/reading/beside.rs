@@ -42,6 +42,8 @@ pub struct Beside {
     pub is_by_message: bool,
     /// Whether a text names memory, a cache, or a benchmark of memory.
     pub is_of_memory: bool,
+    /// Whether a text says that the memory is that of the CPU.
+    pub is_of_host: bool,
 }
 
 /// Channels of memory in words.

@@ -65,7 +65,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
     /// The word that `accept --challenge` was given
-    #[arg(long, value_name = "WORD")]
+    #[arg(long, value_name = "WORD", value_parser = super::bundle::challenge)]
     pub challenge: Option<String>,
     /// The date from which on it has to be: a bundle of an earlier day is another one
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = row::parse_date)]

@@ -190,7 +190,7 @@ fn planned_is_measured_and_missing_and_the_missing_are_named() {
     assert_eq!(presence.short, ["n1: 8 of 9 GPUs"]);
     let text = format::fleet::text(&found);
     assert!(
-        text.starts_with("INCONCLUSIVE  4 of 5 nodes, 32 GPUs")
+        text.starts_with("INCONCLUSIVE  3 of 4 nodes, 24 GPUs")
             && text.contains("1 node sent nothing")
     );
     assert!(text.contains("4 nodes planned = 3 measured + 1 missing: n77"), "{text}");

@@ -277,3 +277,72 @@ fn what_was_collected_is_known_again_and_a_signature_decides() {
     let wrong = ["fleet", "survey", "bundles", "--signers", "nothing"];
     assert_eq!(say(&mut place.fizeau(wrong)).code, Some(3));
 }
+
+/// A session is what a bundle says it is: another bundle can repeat it with other values, and more
+/// of them.
+#[test]
+fn a_second_bundle_of_the_same_session_neither_heals_nor_frames() {
+    let more = json!({"values": [3e12, 3.001e12, 2.999e12, 3e12, 3.002e12, 3e12]});
+    let heals = Node { folder: "zevil".into(), loss: 0.0, more, ..fleet()[5].clone() };
+    for folder in ["aevil", "zevil"] {
+        let evil = Node { folder: folder.into(), ..heals.clone() };
+        let said = survey(&fleet(), |place| evil.write(place, ""), &[]);
+        has(&said, 4, &["two bundles that nobody signed do not agree"]);
+    }
+    let more = json!({"values": [2.4e12, 2.401e12, 2.399e12, 2.4e12, 2.402e12, 2.4e12]});
+    let frames = Node { folder: "zevil".into(), more, ..node(7) };
+    let healthy: Vec<Node> = (0..8).map(node).collect();
+    let said = survey(&healthy, |place| frames.write(place, ""), &[]);
+    has(&said, 4, &["two bundles that nobody signed do not agree"]);
+}
+
+/// Nodes that are not in the operator's list count for nothing: neither as what others are compared
+/// with, nor as nodes that a stratum has enough of.
+#[test]
+fn nodes_that_are_not_in_the_list_count_for_nothing() {
+    let list = |place: &Place| {
+        let names: Vec<String> = (0..8).map(|at| format!("n{at:04}\n")).collect();
+        fs::write(place.path("list"), names.concat()).expect("written");
+    };
+    let ghosts = |loss: f64, count: usize| -> Vec<Node> {
+        let ghost = |at: usize| Node { loss, ..node(at) };
+        (50..50 + count).map(ghost).collect()
+    };
+    let with = |nodes: &[Node], ghosts: &[Node]| {
+        let more = |place: &Place| {
+            list(place);
+            ghosts.iter().for_each(|ghost| ghost.write(place, ""));
+        };
+        survey(nodes, more, &["--expected", "list"])
+    };
+    let healthy: Vec<Node> = (0..8).map(node).collect();
+    let faster = with(&healthy, &ghosts(-0.06, 20));
+    has(&faster, 4, &["not in the list", "n0050"]);
+    assert!(!faster.out.contains("FAIL"), "{}", faster.out);
+    let slower = with(&fleet(), &ghosts(0.1, 20));
+    has(&slower, 1, &["node n0005"]);
+    let mut hidden = fleet();
+    hidden[5].driver = "580x".into();
+    let mut beside = ghosts(0.1, 2);
+    beside.iter_mut().for_each(|ghost| ghost.driver = "580x".into());
+    has(&with(&hidden, &beside), 4, &["fewer than three nodes"]);
+}
+
+#[test]
+fn a_link_out_of_the_folder_brings_nothing_in() {
+    let healthy: Vec<Node> = (0..8).map(node).collect();
+    let said = survey(
+        &healthy,
+        |place| {
+            let away = Node { loss: 0.2, ..node(99) };
+            away.write(place, "");
+            let outside = place.path("outside");
+            fs::rename(place.path("bundles/n0099"), &outside).expect("moved");
+            let link = place.path("bundles/link");
+            std::os::unix::fs::symlink(&outside, link).expect("linked");
+        },
+        &[],
+    );
+    has(&said, 4, &["PASS  8 nodes".replace("PASS", "INCONCLUSIVE").as_str()]);
+    assert!(!said.out.contains("n0099"), "{}", said.out);
+}

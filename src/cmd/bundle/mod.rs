@@ -47,6 +47,22 @@ const KEY_MAX: u64 = 1 << 16;
 
 const OPTION: &str = "--out DIR";
 
+/// Longest word of `--challenge`, in bytes.
+const CHALLENGE_MAX: usize = 256;
+
+/// A word of `--challenge`. An empty one, as of a variable of the shell that is not set, would bind
+/// a bundle to nothing.
+///
+/// # Errors
+/// In words, where it is none.
+pub fn challenge(text: &str) -> Result<String, String> {
+    let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_word && (1..=CHALLENGE_MAX).contains(&text.len()) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("write a word of 1 to {CHALLENGE_MAX} letters, digits and signs")),
+    }
+}
+
 /// Arguments that are about the bundle.
 #[derive(Args, Clone, Debug)]
 pub struct BundleArgs {
@@ -56,7 +72,7 @@ pub struct BundleArgs {
     pub sign: Option<PathBuf>,
     /// A word that the operator has made up for this day: the bundle holds it, so that no bundle of
     /// an earlier day can be sent in its place (`verify` and `fleet survey` take --challenge too)
-    #[arg(long, value_name = "WORD")]
+    #[arg(long, value_name = "WORD", value_parser = challenge)]
     pub challenge: Option<String>,
     /// Replace names, serials or both (names,serials) in the bundle by keyed hashes
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]

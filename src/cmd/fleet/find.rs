@@ -58,6 +58,8 @@ pub struct Finder {
     pub problems: Problems,
     /// Folders of which somebody's figures were to be expected and that have none, with the reason.
     pub unusable: Vec<(PathBuf, String)>,
+    /// The paths that were given, without links in them.
+    roots: Vec<PathBuf>,
     /// Folders and files that were seen, by device and inode.
     seen: HashSet<(u64, u64)>,
     /// Where archives were unpacked: it goes away with this.
@@ -123,15 +125,20 @@ impl Finder {
 
     fn given(&mut self, path: &Path) {
         match fs::symlink_metadata(path) {
-            Ok(_) => self.look(path, 0, true),
+            Ok(_) => self.look_below(path),
             Err(error) => match globbed(path) {
                 Some(all) if !all.is_empty() => {
-                    all.iter().for_each(|one| self.look(one, 0, true));
+                    all.iter().for_each(|one| self.look_below(one));
                 }
                 Some(_) => self.unreadable(path, "no path is like that"),
                 None => self.unreadable(path, &error.to_string()),
             },
         }
+    }
+
+    fn look_below(&mut self, path: &Path) {
+        self.roots.extend(path.canonicalize());
+        self.look(path, 0, true);
     }
 
     fn unreadable(&mut self, path: &Path, why: &str) {
@@ -144,7 +151,20 @@ impl Finder {
         self.problems.add(Kind::OtherFile, words);
     }
 
+    /// Whether it is a link out of the paths that were given. One that a node leaves in a shared
+    /// folder must not bring the rest of the machine in.
+    fn leads_out(&self, path: &Path) -> bool {
+        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        let place = |path: &Path| path.canonicalize().ok();
+        is_link
+            && place(path).is_some_and(|end| !self.roots.iter().any(|root| end.starts_with(root)))
+    }
+
     fn look(&mut self, path: &Path, depth: usize, is_asked: bool) {
+        if !is_asked && self.leads_out(path) {
+            return self
+                .unreadable(path, "it is a link that leads out of the paths that are given");
+        }
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
             Err(error) => return self.unreadable(path, &error.to_string()),

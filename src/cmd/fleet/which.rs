@@ -71,7 +71,7 @@ pub struct Which {
     #[arg(long, value_name = "FILE")]
     pub signers: Option<PathBuf>,
     /// Only bundles that were made by `accept --challenge WORD`: none of an earlier day
-    #[arg(long, value_name = "WORD")]
+    #[arg(long, value_name = "WORD", value_parser = crate::cmd::bundle::challenge)]
     pub challenge: Option<String>,
     /// False discovery rate among what fails: a share (0.01) or a percentage (1%)
     #[arg(long, value_name = "SHARE",

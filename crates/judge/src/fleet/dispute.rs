@@ -20,10 +20,28 @@ const SLOW: f64 = 1.5;
 /// What a sender said of a device.
 type Place = (u32, u32, u32);
 
-/// What unsigned bundles say, by node, device and metric: the medians of their sessions.
+/// A row of an unsigned bundle: its session, its run and the median of its values. A session is what
+/// a bundle says it is, so that another bundle of the same session can say something else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Said {
+    session: u32,
+    run: u32,
+    log: f64,
+}
+
+impl Said {
+    /// Whether it is of another bundle than `self`: of another session, or the same run with other
+    /// values.
+    fn is_apart(&self, other: &Said) -> bool {
+        let is_session = other.session == self.session;
+        !is_session || other.run == self.run && other.log != self.log
+    }
+}
+
+/// What unsigned bundles say, by node, device and metric.
 #[derive(Debug, Default)]
 pub struct Disputes {
-    said: HashMap<Place, Vec<(u32, f64)>>,
+    said: HashMap<Place, Vec<Said>>,
     /// Nodes whose acceptances do not agree, by the number of their name.
     nodes: BTreeSet<u32>,
 }
@@ -40,34 +58,35 @@ impl Disputes {
         let text = |entry: u32, at: usize| gathered.entries[entry as usize].columns[at];
         for row in gathered.rows.iter().filter(|row| is_unsigned(row.entry)) {
             if is_asked(row.entry) {
-                let own = (text(row.entry, column::SESSION), median(gathered.values(row)));
+                let own = said(gathered, row);
                 found.said.entry(place(gathered, row, subject_of)).or_default().push(own);
             }
         }
-        found.said.retain(|_, said| said.iter().any(|(session, _)| *session != said[0].0));
-        let mut accepted: HashMap<u32, HashMap<u32, bool>> = HashMap::new();
+        found.said.retain(|_, said| said.iter().any(|one| said[0].is_apart(one)));
+        let mut accepted: HashMap<u32, BTreeSet<bool>> = HashMap::new();
         for said in gathered.said.iter().filter(|one| is_unsigned(one.entry)) {
             if gathered.texts.text(said.check) == ACCEPTANCE && is_asked(said.entry) {
-                let fails = gathered.texts.text(said.verdict) == "fail";
-                let sessions = accepted.entry(text(said.entry, column::NODE)).or_default();
-                sessions.insert(text(said.entry, column::SESSION), fails);
+                // A bundle that is not closed yet says neither.
+                let verdict = gathered.texts.text(said.verdict);
+                if ["pass", "fail"].contains(&verdict) {
+                    let of_node = accepted.entry(text(said.entry, column::NODE)).or_default();
+                    of_node.insert(verdict == "fail");
+                }
             }
         }
-        let differ = |sessions: &HashMap<u32, bool>| {
-            sessions.values().any(|fails| *fails) && sessions.values().any(|fails| !fails)
-        };
-        found.nodes = accepted.iter().filter(|(_, of)| differ(of)).map(|(node, _)| *node).collect();
+        let of_both = accepted.iter().filter(|(_, verdicts)| verdicts.len() == 2);
+        found.nodes = of_both.map(|(node, _)| *node).collect();
         found
     }
 
     /// What other bundles say of a row; none where there is no other, or its own is signed.
     pub fn others(&self, gathered: &Gathered, row: &Kept, subject_of: &[u32]) -> Option<Others> {
-        let own = gathered.entries[row.entry as usize].columns[column::SESSION];
-        let said = self.said.get(&place(gathered, row, subject_of))?;
+        let own = said(gathered, row);
+        let all = self.said.get(&place(gathered, row, subject_of))?;
         if gathered.told(row.entry, column::SENDER) != UNSIGNED {
             return None;
         }
-        let others = || said.iter().filter(|(session, _)| *session != own).map(|(_, log)| *log);
+        let others = || all.iter().filter(|one| own.is_apart(one)).map(|one| one.log);
         let least = others().fold(f64::INFINITY, f64::min);
         let most = others().fold(f64::NEG_INFINITY, f64::max);
         (least <= most).then_some([least, most])
@@ -77,6 +96,12 @@ impl Disputes {
     pub fn is_node_disputed(&self, name: u32) -> bool {
         self.nodes.contains(&name)
     }
+}
+
+fn said(gathered: &Gathered, row: &Kept) -> Said {
+    let columns = &gathered.entries[row.entry as usize].columns;
+    let log = median(gathered.values(row));
+    Said { session: columns[column::SESSION], run: columns[column::RUN], log }
 }
 
 fn place(gathered: &Gathered, row: &Kept, subject_of: &[u32]) -> Place {

@@ -11,7 +11,7 @@ use super::{
     sender,
     site::{self, Expected},
     strata::{Rule, Strata},
-    units::{Units, Window, by_number, counted_units, is_gpu},
+    units::{Units, Window, by_number, counted_units, is_gpu, unlisted},
 };
 use fizeau_domain::{
     labels::{Belonging, Labels},
@@ -126,7 +126,7 @@ pub struct Presence {
     pub unusable: Vec<String>,
     /// Those that sent nothing.
     pub missing: Vec<String>,
-    /// Those that sent something and are not in the list.
+    /// Those that sent something and are not in the list: it counts for nothing.
     pub unexpected: Vec<String>,
     /// Nodes with fewer GPUs than there are to be, in words.
     pub short: Vec<String>,
@@ -232,7 +232,7 @@ pub fn survey(
 ) -> Surveyed {
     gathered.end();
     let mut problems = std::mem::take(&mut gathered.problems);
-    let mut units = Units::of(&gathered, &options.window, &mut problems);
+    let mut units = Units::of(&gathered, &options.window, expected, &mut problems);
     let (rule, window) = (&options.rule, &options.window);
     let belongings = site::belongings(labels, &units, &gathered, &mut problems);
     let strata = Strata::of(&gathered, &units, &belongings, rule, window, &mut problems);
@@ -261,8 +261,10 @@ pub fn survey(
     verdicts.iter().for_each(|verdict| devices.add(*verdict));
     let mut of_nodes = Counts::default();
     by_node.iter().for_each(|node| of_nodes.add(node.verdict));
-    let is_short =
-        presence.as_ref().is_some_and(|one| !one.missing.is_empty() || !one.short.is_empty());
+    let is_not_the_list = |one: &Presence| {
+        [&one.missing, &one.short, &one.unexpected].into_iter().any(|nodes| !nodes.is_empty())
+    };
+    let is_short = presence.as_ref().is_some_and(is_not_the_list);
     let missing = presence.as_ref().map_or(0, |one| one.missing.len());
     let is_short = is_short || !unusable.is_empty() || problems.lose_figures();
     across::hints(&strata, &survey, &units, &gathered, &mut problems);
@@ -367,7 +369,9 @@ fn presence(
         expected.nodes.keys().filter(is_unusable).map(|node| clean(node)).collect();
     let missing = expected.nodes.keys().filter(|node| is_absent(node) && !is_unusable(node));
     let missing: Vec<String> = missing.map(|node| clean(node)).collect();
-    let unexpected = all.iter().filter(|node| expected.named(node).is_none());
+    let unexpected =
+        unlisted(gathered, expected).map(|entry| clean(gathered.told(entry as u32, column::NODE)));
+    let unexpected: BTreeSet<String> = unexpected.filter(|node| !node.is_empty()).collect();
     let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
     for unit in &units.units {
         let device = gathered.told(unit.entry, column::DEVICE);
@@ -385,7 +389,7 @@ fn presence(
         planned: expected.nodes.len(),
         measured: expected.nodes.len() - missing.len() - spoilt.len(),
         unusable: spoilt,
-        unexpected: unexpected.map(|node| (*node).to_owned()).collect(),
+        unexpected: unexpected.into_iter().collect(),
         short: expected.nodes.iter().filter_map(short).collect(),
         missing,
     }

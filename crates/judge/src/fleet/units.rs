@@ -11,6 +11,7 @@ use super::{
     problem::{Kind, Problems},
     row::{ACCEPTANCE, NODE, date, seconds},
     sender::{self, Left},
+    site::Expected,
 };
 use fizeau_domain::text::{clean, counted};
 use std::{
@@ -114,10 +115,19 @@ fn settle<'t, K: Copy + Ord>(claims: &BTreeMap<K, Span<'t>>, exchange: f64) -> (
 type NodeKey = (u32, u32);
 
 impl Units {
-    /// Finds them.
-    pub fn of(gathered: &Gathered, window: &Window, problems: &mut Problems) -> Units {
+    /// Finds them. Where the operator has a list of nodes, what others sent counts for nothing: who
+    /// can write to the place where bundles are collected can make nodes up.
+    pub fn of(
+        gathered: &Gathered,
+        window: &Window,
+        expected: Option<&Expected>,
+        problems: &mut Problems,
+    ) -> Units {
         let mut left = vec![None; gathered.entries.len()];
         let mut counts = in_window(gathered, window, &mut left, problems);
+        for node in expected.into_iter().flat_map(|expected| unlisted(gathered, expected)) {
+            counts[node] = false;
+        }
         let mut step = |before: &[bool], counts: &[bool], why: Left| {
             for (at, left) in left.iter_mut().enumerate() {
                 if before[at] && !counts[at] {
@@ -184,6 +194,15 @@ fn in_window(
         problems.add(Kind::Clock, words);
     }
     counts
+}
+
+/// The entries of nodes that are not in the list.
+pub fn unlisted<'g>(
+    gathered: &'g Gathered,
+    expected: &'g Expected,
+) -> impl Iterator<Item = usize> + 'g {
+    let is_listed = |entry: u32| expected.named(gathered.told(entry, column::NODE)).is_some();
+    (0..gathered.entries.len()).filter(move |at| !is_listed(*at as u32))
 }
 
 /// Leaves what is made up out where there is anything real, and says what mark the rest has.

@@ -346,3 +346,12 @@ fn a_link_out_of_the_folder_brings_nothing_in() {
     has(&said, 4, &["PASS  8 nodes".replace("PASS", "INCONCLUSIVE").as_str()]);
     assert!(!said.out.contains("n0099"), "{}", said.out);
 }
+
+/// The noise of all is not that of the node which repeated itself most.
+#[test]
+fn a_node_that_repeats_itself_does_not_open_the_others() {
+    let mut nodes = fleet();
+    let wild = (0..1000).map(|at| 3e12 * if at % 2 == 0 { 0.8 } else { 1.2 });
+    nodes[6].more = json!({"values": wild.collect::<Vec<f64>>()});
+    has(&survey(&nodes, |_| {}, &[]), 1, &["node n0005"]);
+}

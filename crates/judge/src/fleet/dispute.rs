@@ -20,8 +20,8 @@ const SLOW: f64 = 1.5;
 /// What a sender said of a device.
 type Place = (u32, u32, u32);
 
-/// A row of an unsigned bundle: its session, its run and the median of its values. A session is what
-/// a bundle says it is, so that another bundle of the same session can say something else.
+/// A row of an unsigned bundle: its session, its run and the median of its values. A session is
+/// what a bundle says it is, so that another bundle of the same session can say something else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Said {
     session: u32,

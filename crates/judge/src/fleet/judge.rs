@@ -227,11 +227,23 @@ fn probability(standing: &Standing) -> f64 {
     if standing.t > CLEAR { 0.5 } else { standing.below() }
 }
 
+/// No row has more weight in the noise of all than this many times the usual number of repeats: one
+/// node could make every other one inconclusive by repeating itself.
+const REPEATS_WEIGHED: usize = 4;
+
+/// The repeats of each row that the noise of all is estimated from.
+fn weighed<'v>(rows: &[&'v [f64]]) -> Vec<&'v [f64]> {
+    let counts: Vec<f64> = rows.iter().map(|values| values.len() as f64).collect();
+    let usual = if counts.is_empty() { 0 } else { median(&counts).ceil() as usize };
+    let most = (usual * REPEATS_WEIGHED).max(REPEATS_WEIGHED);
+    rows.iter().map(|values| &values[..values.len().min(most)]).collect()
+}
+
 impl Known {
     fn of(group: &Group, nodes: &[u32]) -> Known {
         let weights = Weights::of(group, nodes);
         let rows: Vec<&[f64]> = group.rows().collect();
-        let pooled = noise(&rows);
+        let pooled = noise(&weighed(&rows));
         let is_known = pooled.freedom > 0.0;
         let is_gated = is_known && is_too_noisy(pooled, group.least_effect);
         let centres: Vec<f64> = rows.iter().map(|values| median(values)).collect();

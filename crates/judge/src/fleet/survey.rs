@@ -132,6 +132,13 @@ pub struct Presence {
     pub short: Vec<String>,
 }
 
+impl Presence {
+    /// Whether what was sent is not what the list has.
+    fn is_not_the_list(&self) -> bool {
+        [&self.missing, &self.short, &self.unexpected].into_iter().any(|nodes| !nodes.is_empty())
+    }
+}
+
 /// A sender of whose files none counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unusable {
@@ -261,10 +268,7 @@ pub fn survey(
     verdicts.iter().for_each(|verdict| devices.add(*verdict));
     let mut of_nodes = Counts::default();
     by_node.iter().for_each(|node| of_nodes.add(node.verdict));
-    let is_not_the_list = |one: &Presence| {
-        [&one.missing, &one.short, &one.unexpected].into_iter().any(|nodes| !nodes.is_empty())
-    };
-    let is_short = presence.as_ref().is_some_and(is_not_the_list);
+    let is_short = presence.as_ref().is_some_and(Presence::is_not_the_list);
     let missing = presence.as_ref().map_or(0, |one| one.missing.len());
     let is_short = is_short || !unusable.is_empty() || problems.lose_figures();
     across::hints(&strata, &survey, &units, &gathered, &mut problems);

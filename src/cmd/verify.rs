@@ -14,6 +14,7 @@ use super::{
 };
 use anyhow::Context as _;
 use clap::Args;
+use fizeau_device::clock;
 use fizeau_domain::{
     text::{clean, counted},
     verdict::Verdict,
@@ -291,6 +292,9 @@ fn whose(args: &VerifyArgs, bundle: &Path, made: &Made, found: &mut Found) -> Re
     }
     if let Some(since) = args.since.as_deref().filter(|since| from.as_str() < *since) {
         return Err(Stop::Fault(format!("too old: it is of {from}, before {since}")));
+    }
+    if from.max(to).as_str() > clock::utc_tomorrow().as_str() {
+        found.unclear.push(format!("it is dated {}, which is yet to come", from.max(to)));
     }
     Ok(())
 }

@@ -77,7 +77,8 @@ pub fn brief(value: f64) -> String {
         return "no number".into();
     }
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-    let text = match is_long(value) {
+    // Four digits and more zeros than that before them are longer than with an exponent.
+    let text = match is_long(value) || value != 0.0 && value.abs() < 1e-4 {
         true => format!("{value:.3e}"),
         false => format!("{value:.*}", (3 - magnitude).clamp(0, 12) as usize),
     };

@@ -446,8 +446,12 @@ impl Gathered {
     }
 }
 
+/// Rates of anything that is measured, in its unit: from one in thirty years to more bytes or
+/// operations a second than all machines have.
+const RATES: std::ops::RangeInclusive<f64> = 1e-9..=1e24;
+
 fn is_rate(value: f64) -> bool {
-    value.is_finite() && value > 0.0
+    RATES.contains(&value)
 }
 
 /// Why a row is none.

@@ -19,8 +19,10 @@ const BEYOND: u32 = 16;
 /// Events that any answer may have.
 const EVENTS_FREE: u32 = 1 << 16;
 
-/// The longest text of an answer that is kept, in bytes.
-const TEXT_MAX: usize = 64 << 20;
+/// Bytes of events that any answer may have, and bytes for each token beyond: an event with the
+/// probabilities of twenty alternatives has two thousand.
+const BYTES_FREE: usize = 16 << 20;
+const BYTES_OF_TOKEN: usize = 4 << 10;
 
 /// One event's JSON. What is not here is not looked at.
 #[derive(Deserialize)]
@@ -90,6 +92,8 @@ struct Parts {
     events: u32,
     /// The most that are read.
     most: u32,
+    /// Bytes of all events.
+    bytes: usize,
     gaps: Vec<f32>,
     input: Option<u32>,
     output: Option<u32>,
@@ -183,7 +187,9 @@ impl Parts {
             return Ok(());
         }
         self.events += 1;
-        if self.events > self.most || self.text.len() > TEXT_MAX {
+        self.bytes += data.len();
+        let asked = self.most.max(EVENTS_FREE) as usize - EVENTS_FREE as usize;
+        if self.events > self.most || self.bytes > BYTES_FREE + asked * BYTES_OF_TOKEN {
             return Err(Ending::Endless);
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|_| Ending::Malformed)?;
@@ -304,6 +310,12 @@ mod tests {
             }
             assert_eq!(received.take(token, 0.0), Err(Ending::Endless), "{asked}");
         }
+        let text = "a".repeat(1 << 19);
+        let long = format!("data: {{\"choices\":[{{\"text\":\"{text}\"}}]}}\n\n");
+        let mut received = Received::new(true, 8);
+        let taken = (0..40).map(|_| received.take(long.as_bytes(), 0.0));
+        let taken: Vec<_> = taken.collect();
+        assert_eq!(taken.iter().position(Result::is_err), Some(31), "16 MiB, for 8 tokens");
     }
 
     #[test]

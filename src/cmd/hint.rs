@@ -9,8 +9,9 @@
 use clap::{
     Arg, Command,
     builder::StyledStr,
-    error::{ContextKind, ContextValue, Error},
+    error::{ContextKind, ContextValue, Error, ErrorKind},
 };
+use fizeau_domain::near::nearest;
 
 /// What people type for a command, and what it is called here.
 const COMMANDS: &[(&str, &str)] = &[
@@ -121,7 +122,9 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
     };
     let tip = if let Some(word) = typed(ContextKind::InvalidSubcommand) {
         command(&word, program).map(|name| format!("the nearest command is `fizeau {name}`"))
-    } else if let Some(word) = typed(ContextKind::InvalidArg) {
+    } else if let Some(word) =
+        typed(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)
+    {
         match words.first().is_some_and(|verb| verb == "launch") && !word.starts_with('-') {
             true => Some("write -- before the command of the ranks: launch -n 2 -- list".into()),
             false => option(&word, program, words),
@@ -156,7 +159,8 @@ fn command(word: &str, program: &Command) -> Option<String> {
         names.extend(below.iter().map(|one| (one.get_name().to_owned(), format!("{name} {one}"))));
         names.push((name.clone(), name));
     }
-    nearest(word, names.iter().map(|(name, _)| name.as_str())).map(|at| names[at].1.clone())
+    let found = nearest(word, names.iter().map(|(name, _)| name.as_str())).into_iter().next()?;
+    names.iter().find(|(name, _)| name == found).map(|(_, whole)| whole.clone())
 }
 
 /// What an option may have meant, as a tip.
@@ -184,22 +188,13 @@ fn option(word: &str, program: &Command, words: &[String]) -> Option<String> {
         return Some((*tip).to_owned());
     }
     let letters = word.strip_prefix("--")?;
-    let options: Vec<&str> = long_options(verb).chain(long_options(program)).collect();
-    let at = nearest(letters, options.iter().copied())?;
-    Some(format!("the nearest option is --{}", options[at]))
+    let options = long_options(verb).chain(long_options(program));
+    let found = nearest(letters, options).into_iter().next()?;
+    Some(format!("the nearest option is --{found}"))
 }
 
 fn long_options(of: &Command) -> impl Iterator<Item = &str> {
     of.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long)
-}
-
-/// The place of the name that a word is nearest to: a third of its letters differ at most, an
-/// exchange of two neighbours being one difference.
-fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<usize> {
-    let apart = |name: &str| strsim::damerau_levenshtein(&word.to_lowercase(), name);
-    let most = (word.chars().count() / 3).max(1);
-    let near = names.map(apart).enumerate().filter(|(_, apart)| *apart <= most);
-    near.min_by_key(|(_, apart)| *apart).map(|(at, _)| at)
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 //! Arguments: products by element type and shape (`f32/2048x2048x2048`), or `attention`. A product
 //! of more than 16 rows stands beside the libraries. One of fewer rows and attention stand beside
 //! this run's own stream of reads, its best product of 1024 rows, and the slower of both.
+//!
+//! `--probe LIBRARY` multiplies small matrices by one library alone and ends: a library that ends
+//! the process does so here. `--without LIBRARY` leaves it out of what follows.
 
 use anyhow::{Context, Result, ensure};
 use fizeau_bench::{self as bench, Rank, Workload};
@@ -45,18 +48,42 @@ struct Rival<'d> {
 
 fn main() -> Result<()> {
     let device = Host.open(0)?;
+    let mut arguments = env::args().skip(1).peekable();
+    let mut without = Vec::new();
+    while let Some(option) = arguments.next_if(|argument| argument.starts_with("--")) {
+        let library = arguments.next().with_context(|| format!("{option} needs a library"))?;
+        match &*option {
+            "--probe" => return probe(&*device, &library),
+            "--without" => without.push(KernelName(library)),
+            _ => anyhow::bail!("{option} is neither --probe nor --without"),
+        }
+    }
     println!(
         "Medians of {ROUNDS} paired ratios of speeds, with intervals of {COVERAGE} coverage.\n"
     );
     println!("| case | threads | kernel | rate | beside | ratio | interval |");
     println!("| --- | ---: | --- | ---: | --- | ---: | --- |");
-    for argument in env::args().skip(1) {
+    for argument in arguments {
         if argument == "attention" {
             for (name, point) in attention() {
-                compare(&*device, name, point)?;
+                compare(&*device, name, point, &without)?;
             }
         } else {
-            compare(&*device, &argument, Point::Gemm(parse(&argument)?))?;
+            compare(&*device, &argument, Point::Gemm(parse(&argument)?), &without)?;
+        }
+    }
+    Ok(())
+}
+
+/// Multiplies small matrices by the library, in each type that it has.
+fn probe(device: &dyn Device, library: &str) -> Result<()> {
+    for dtype in Dtype::ALL {
+        let kernels = device.kernels(Operation::Gemm(dtype));
+        for kernel in kernels.iter().filter(|kernel| kernel.0 == library) {
+            let point = GemmPoint { dtype, m: 96, n: 96, k: 96, contents: Contents::Random };
+            let mut rival = rival(device, kernel, Point::Gemm(point))?;
+            device.timed(&mut || rival.workload.enqueue(1))?;
+            ensure!(rival.workload.verify()?.passed(), "{library} is wrong");
         }
     }
     Ok(())
@@ -101,15 +128,16 @@ fn attention() -> [(&'static str, Point); 4] {
     ]
 }
 
-fn compare(device: &dyn Device, name: &str, point: Point) -> Result<()> {
+fn compare(device: &dyn Device, name: &str, point: Point, without: &[KernelName]) -> Result<()> {
     let units = device.properties().units;
     let is_many = matches!(point, Point::Gemm(point) if point.m > FEW);
     let dtype = point.dtype().context("a type")?;
     let mut rivals = vec![];
-    let kernels = device.kernels(match point {
+    let mut kernels = device.kernels(match point {
         Point::Attention(_) => Operation::any_attention(dtype),
         _ => Operation::Gemm(dtype),
     });
+    kernels.retain(|kernel| !without.contains(kernel));
     let ours = kernels.first().context("no kernel")?;
     rivals.push(rival(device, ours, point)?);
     if is_many {
@@ -126,7 +154,7 @@ fn compare(device: &dyn Device, name: &str, point: Point) -> Result<()> {
         let contents = Contents::Random;
         let product = Point::Gemm(GemmPoint { dtype, m: side, n: side, k: side, contents });
         for kernel in device.kernels(Operation::Gemm(dtype)) {
-            if kernel.0 != "portable" {
+            if kernel.0 != "portable" && !without.contains(&kernel) {
                 rivals.push(rival(device, &kernel, product)?);
             }
         }

@@ -81,6 +81,15 @@ def open_nvrtc(folder):
     return api
 
 
+def known_to_nvrtc(library):
+    """The numbers of the targets that an NVRTC knows."""
+    api, count = open_nvrtc(library), ctypes.c_int()
+    said(api, api.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+    numbers = (ctypes.c_int * count.value)()
+    said(api, api.nvrtcGetSupportedArchs(numbers))
+    return list(numbers)
+
+
 def said(api, code):
     if code != 0:
         raise RuntimeError(f"NVRTC: {api.nvrtcGetErrorString(code).decode()}")
@@ -207,9 +216,9 @@ def exponentials(exps):
 
 
 # Of a unit: registers, and KiB of shared memory that a block can have (CUDA programming guide,
-# "Technical specifications per compute capability").
+# "Technical specifications per compute capability"; 10.7: CUTLASS, include/cutlass/arch/arch.h).
 REGISTERS = 64 << 10
-SHARED = {"80": 163, "89": 99, "90": 227, "100": 227, "103": 227, "120": 99}
+SHARED = {"80": 163, "89": 99, "90": 227, "100": 227, "103": 227, "107": 327, "120": 99}
 
 
 def broken_plans(kernel, target, count, shared, found):
@@ -261,11 +270,16 @@ LOST = re.compile(r"warning|\(C\d{4}\)|Potential Performance Loss|\b[1-9]\d* byt
 
 
 class Compiler:
-    """A compiler and the tools that read its machine code, with a hash of their files."""
+    """A compiler, the targets that it knows, and the tools that read its machine code, with a hash of
+    their files."""
 
-    def __init__(self, name, compile_with, tools, files):
+    def __init__(self, name, compile_with, tools, files, known):
         self.name, self.compile_with, self.tools = name, compile_with, tools
         self.files = of_files([tools, *files])
+        self.known = {f"sm_{number}" for number in re.findall(r"\d+", known)}
+
+    def knows(self, target):
+        return target.rstrip("af") in self.known
 
 
 def judge(job):
@@ -326,6 +340,37 @@ def nvrtc_in_child(library):
     return compile_with
 
 
+def find_compilers(given):
+    """nvcc, and NVRTC of each folder."""
+    # nvcc preprocesses by g++, whose version is part of its name.
+    toolkit, host = given.bin.parent, run(["g++", "--version"]).splitlines()[0]
+    compilers = [Compiler("nvcc", lambda *a: nvcc(given.bin, *a), given.bin,
+                          [toolkit / "nvvm", toolkit / "include"],
+                          run([given.bin / "nvcc", "--list-gpu-code"]))]
+    compilers[0].files += host
+    for library in given.nvrtc:
+        name = next(path.name for path in library.iterdir() if "builtins.so" in path.name)
+        version = ".".join(name.split(".so.")[1].split(".")[:2])
+        # Tools read machine code that is not newer than they are.
+        own = library.parent / "bin"
+        tools = own if (own / "cuobjdump").exists() else given.bin
+        compilers.append(Compiler(
+            f"NVRTC {version}", nvrtc_in_child(library), tools, library.glob("libnvrtc*"),
+            run([sys.executable, __file__, "--known", library])))
+    return compilers
+
+
+def left_to_others(chosen, compilers, by):
+    """For each compiler and target that it does not know, how many files are not compiled by it."""
+    for compiler in compilers:
+        unknown = collections.Counter(
+            target for _, target in chosen if by in compiler.name and not compiler.knows(target))
+        for target, count in sorted(unknown.items()):
+            others = [one.name for one in compilers if one.knows(target)]
+            yield (f"skipped: {compiler.name} does not know {target} of {count} files, which "
+                   f"{' and '.join(others) or 'no compiler'} knows")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--bin", type=pathlib.Path, help="folder of nvcc and cuobjdump")
@@ -334,34 +379,34 @@ def main():
     arguments.add_argument("--target", default="", help="this target alone")
     arguments.add_argument("--by", default="", help="compilers whose name contains this")
     arguments.add_argument("--one", nargs=4, type=pathlib.Path, help=argparse.SUPPRESS)
+    arguments.add_argument("--known", type=pathlib.Path, help=argparse.SUPPRESS)
     given = arguments.parse_args()
+    if given.known:
+        print(*known_to_nvrtc(given.known))
+        return 0
     if given.one:
         library, source, target, cubin = given.one
         print(nvrtc(library, source, str(target), cubin))
         return 0
 
     check_claims()
-    # nvcc preprocesses by g++, whose version is part of its name.
-    toolkit, host = given.bin.parent, run(["g++", "--version"]).splitlines()[0]
-    compilers = [Compiler("nvcc", lambda *a: nvcc(given.bin, *a), given.bin,
-                          [toolkit / "nvvm", toolkit / "include"])]
-    compilers[0].files += host
-    for library in given.nvrtc:
-        name = next(path.name for path in library.iterdir() if "builtins.so" in path.name)
-        version = ".".join(name.split(".so.")[1].split(".")[:2])
-        compilers.append(Compiler(
-            f"NVRTC {version}", nvrtc_in_child(library), given.bin, library.glob("libnvrtc*")))
+    compilers = find_compilers(given)
     files = tomllib.loads((ROOT / "kernels.toml").read_text())["file"]
     proofs = tomllib.loads((ROOT / "proofs.toml").read_text())["nvidia"]
     verdicts = Verdicts(__file__, claims.__file__, machine_code.__file__, sm_timing.__file__)
+    chosen = [(file, target) for file in files if given.only in file["path"]
+              for target in file["targets"] if given.target in ("", target)]
     jobs = [(file, claims.concerning(proofs, file), target, compiler, verdicts)
-            for file in files if given.only in file["path"]
-            for target in file["targets"] if given.target in ("", target)
-            for compiler in compilers if given.by in compiler.name]
+            for file, target in chosen for compiler in compilers
+            if given.by in compiler.name and compiler.knows(target)]
 
+    for line in left_to_others(chosen, compilers, given.by):
+        print(line)
     print(f"{'entry':34} {'target':8} {'compiler':10} {'registers':>9} {'shared':>7} "
           f"{'spills':>6}  claimed instructions")
     faults, count = claims.unproved(proofs, files), 0
+    faults += [f"{file['path']}: no compiler knows {target}" for file, target in chosen
+               if not any(compiler.knows(target) for compiler in compilers)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for rows, found in pool.map(judge, jobs):
             faults += found

@@ -44,7 +44,8 @@ def nvidia(listing):
         elif entry and (match := re.match(
                 r"\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P[0-9T]+ +)?([A-Z].*?) *;", line)):
             places[int(match[1], 16)] = len(found[entry][1])
-            found[entry][1].append((match[2], match[3]))
+            # Of 10.7 those that a whole warp has the same operands for are called `USYNCS`.
+            found[entry][1].append((match[2], re.sub(r"^USYNCS\b", "SYNCS", match[3])))
     return {entry: nvidia_flow(places, lines) for entry, (places, lines) in found.items()}
 
 

@@ -49,6 +49,10 @@ template <u32 READS, u32 WRITES> DEVICE void mix(const AccessParams& p) {
   const Words* from = reinterpret_cast<const Words*>(p.a);
   Words* to = reinterpret_cast<Words*>(p.a) + READS * apart;
   const u64 stride = u64(block_count()) * THREADS;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 1070
+  // Four rounds at once take more than the 64 registers of a thread there.
+#pragma unroll 2
+#endif
   for (u64 at = u64(block_index()) * THREADS + thread_index(); at < vectors; at += 2 * stride) {
     Words got[2][READS];
     UNROLL for (u32 half = 0; half < 2; half++) {

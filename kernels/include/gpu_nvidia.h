@@ -4,8 +4,18 @@
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define SHARED __shared__
-// One block of THREADS threads has a unit for itself, or shares it with (PER_UNIT - 1) others.
-#define KERNEL(THREADS, PER_UNIT) extern "C" __global__ void __launch_bounds__(THREADS, PER_UNIT)
+// Threads of a unit, of which bounds of launches may ask: 1024 on 10.7, of which the assembler of CUDA 13.5
+// takes no more; elsewhere what a kernel asks for is there.
+#if __CUDA_ARCH__ == 1070
+#define UNIT_THREADS 1024
+#else
+#define UNIT_THREADS 2048
+#endif
+// One block of THREADS threads has a unit for itself, or shares it with (PER_UNIT - 1) others, as many as a
+// unit has threads for.
+#define KERNEL(THREADS, PER_UNIT)                   \
+  extern "C" __global__ void __launch_bounds__(THREADS, \
+      (THREADS) * (PER_UNIT) > UNIT_THREADS ? UNIT_THREADS / (THREADS) : (PER_UNIT))
 
 // How many blocks further one takes over what another had in a walk through a cache that all share.
 CONSTANT u32 NEXT_PLACE = 7;

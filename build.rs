@@ -8,8 +8,9 @@
 //! compile fails the build, whatever the mode.
 //!
 //! A driver of CUDA 12 (525 or newer) loads what a compiler of CUDA 12 makes and nothing of CUDA
-//! 13. So each target is left to the newest compiler of CUDA 12 that knows it, and to one of CUDA
-//! 13 only where none does.
+//! 13. So each target is left to the newest compiler of CUDA 12 that knows it, and to the oldest one of
+//! CUDA 13 only where none does: compute capability 10.7 (`sm_107a`) came with CUDA 13.4. A target that
+//! no compiler knows is left out, with a warning.
 //!
 //! For AMD's targets a clang that knows all of them is looked for in `FIZEAU_CLANG`, `ROCM_PATH`
 //! and /opt/rocm, and used unless the mode is `off`; one of another version that `PATH` has is left
@@ -128,7 +129,7 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
     let list = manifest(&folder, "kernels.toml")?;
     let compilers = find_compilers()?;
     let mut used = vec![BTreeSet::new(); compilers.len()];
-    let mut jobs = Vec::new();
+    let (mut jobs, mut unknown) = (Vec::new(), BTreeSet::new());
     let mut table = String::from("static NVIDIA: &[KernelFile] = &[\n");
     for kernel in &list {
         let Kernel { path, targets, ptx } = kernel;
@@ -142,6 +143,7 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
                     )
                     .into());
                 }
+                unknown.insert(target);
                 continue;
             };
             let name = format!("{}.{target}", path.replace('/', "-").trim_end_matches(".cu"));
@@ -158,6 +160,12 @@ fn kernels(root: &Path, out: &Path) -> Outcome<String> {
         )?;
     }
     compile(jobs)?;
+    for target in unknown.into_iter().filter(|_| !compilers.is_empty()) {
+        println!(
+            "cargo:warning=no compiler that was found knows {target}: no kernel for it is \
+             embedded, and FIZEAU_NVCC names compilers"
+        );
+    }
     table.push_str("];\nstatic NVIDIA_COMPILERS: &[(&str, &str)] = &[\n");
     for (compiler, targets) in compilers.iter().zip(used) {
         let targets = targets.into_iter().collect::<Vec<_>>().join(", ");

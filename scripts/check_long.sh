@@ -19,9 +19,12 @@ check_families() {
 # With its symbols, which the machine code is read by; but for them, all below is as users build it.
 export CARGO_PROFILE_RELEASE_STRIP=none
 
-# With kernels for every target by the compiler of CUDA 12, which drivers from 525 on load.
+# With kernels for every target by the compiler of CUDA 12, which drivers from 525 on load, and by that
+# of CUDA 13.5 where the other one does not know the target.
+both=$older/lib/libnvrtc.so.12:$newer/lib/libnvrtc.so.13
+
 release() {
-    FIZEAU_KERNELS=require FIZEAU_NVCC=$older/lib/libnvrtc.so.12 cargo build --locked --release
+    FIZEAU_KERNELS=require FIZEAU_NVCC=$both cargo build --locked --release
 }
 
 release_kernels() {
@@ -29,11 +32,11 @@ release_kernels() {
     # Its exit code is about this machine, and not about the kernels.
     found=$( (target/release/fizeau doctor || true) | grep 'CUDA kernels')
     echo "$found"
-    [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found != *"by NVRTC 13"* ]]
+    [[ $found == *sm_80*sm_90a*"by NVRTC 12.9"* && $found == *"sm_107a by NVRTC 13.5"* ]]
 }
 
 release_pack() {
-    FIZEAU_KERNELS=require FIZEAU_NVCC=$older/lib/libnvrtc.so.12 scripts/release.sh here
+    FIZEAU_KERNELS=require FIZEAU_NVCC=$both scripts/release.sh here
 }
 
 # docs/appendix/serving-trial.md is what its records and this program say.

@@ -7,5 +7,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/compilers.sh
 
-FIZEAU_LIBRARY_PATH=$toolkit/lib:$older/lib \
+FIZEAU_LIBRARY_PATH=$newer/lib:$older/lib \
     required_tests --lib cuda::nvrtc

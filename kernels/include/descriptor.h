@@ -33,7 +33,7 @@ DEVICE u64 describe_for_tensor_memory(u64 described) {
 // The same of a tile whose rows go on in another one: bytes beyond the 128 of a row are read from the
 // start of the same row of the tile at `next`. Bit 52 says that they are, and bits 16..29 say where that
 // tile stands (PTX manual, "Leading dimension stride mode"). Only multiplications of 96 along k, which
-// 10.3 has, take it.
+// 10.3 and 10.7 have, take it.
 DEVICE u64 going_on_at(u64 described, u32 next) {
   return (described & ~(u64(0x3fff) << 16)) | u64(next >> 4 & 0x3fff) << 16 | u64(1) << 52;
 }
@@ -63,7 +63,8 @@ DEVICE constexpr u32 with_a_mn_major(u32 instruction) { return instruction | 1u 
 DEVICE constexpr u32 instruct_scaled(u32 type, u32 scale_type, u32 rows, u32 columns) {
   return type << 7 | type << 10 | columns / 8 << 17 | scale_type << 23 | rows / 128 << 27;
 }
-// 96 along k instead of 64, of elements of 4 bits; compute capability 10.3 alone.
+// 96 along k instead of 64, of elements of 4 bits; compute capability 10.3 and 10.7 (where bit 3 besides would
+// say 128: CUTLASS, cute/arch/mma_sm107_desc.hpp).
 DEVICE constexpr u32 longer_k(u32 instruction) { return instruction | 1u << 31; }
 DEVICE constexpr u32 from_byte(u32 instruction, u32 byte) {
   return instruction | byte << 4 | byte << 29;

@@ -51,7 +51,7 @@ template <class In> DEVICE void multiply_many(u32 memory, u64 tile, u32 steps) {
   }
 }
 
-// `depth` along k, a multiple of 256, by multiplications of 96, which 10.3 has of 4 bits in the time of
+// `depth` along k, a multiple of 256, by multiplications of 96, which 10.3 and 10.7 have of 4 bits in the time of
 // 64. Of 64 there are as many as the rest needs, of a rest of 32 two.
 template <class In> DEVICE void multiply_longer(u32 memory, u64 tile, u32 depth) {
   const auto multiply = [&](u32 instruction, u32 accumulate) {

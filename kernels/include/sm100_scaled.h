@@ -14,7 +14,7 @@
 // columns for itself, and both use the 128 columns between. These are written to C first, and then the
 // next tile is multiplied.
 //
-// Compute capability 10.3 multiplies elements of 4 bits by 96 along k in the time of 64. Eight such
+// Compute capability 10.3 and 10.7 multiply elements of 4 bits by 96 along k in the time of 64. Eight such
 // multiplications have the 384 bytes along k of three stages: two of the eight begin in one stage and
 // end in the next. Scales are copied for 12 blocks along k at once, which two multiplications (nvfp4)
 // or four (mxfp4) have, to one of three places in tensor memory.

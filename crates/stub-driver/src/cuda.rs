@@ -144,9 +144,10 @@ fn current_device() -> c_int {
 }
 
 /// The most shared memory that a block can have, by compute capability: CUDA programming guide,
-/// "Technical specifications per compute capability".
+/// "Technical specifications per compute capability"; of 10.7 CUTLASS, include/cutlass/arch/arch.h.
 fn block_memory(capability: c_int) -> c_int {
     let kibibytes = match capability {
+        107 => 327,
         80 | 87 => 163,
         86 | 89 | 120 | 121 => 99,
         _ => 227,

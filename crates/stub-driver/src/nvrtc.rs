@@ -28,14 +28,16 @@ const NOT_COMPILED: c_int = 6;
 /// NVRTC_ERROR_INVALID_OPTION.
 const INVALID_OPTION: c_int = 5;
 
-/// Numbers of the targets that NVRTC 13.0 knows, and of those that 12.6 knows; families came with
-/// 12.9.
+/// Numbers of the targets that NVRTC 13.0 knows, the one that came with 13.4, and those that 12.6
+/// knows; families came with 12.9.
 const KNOWN_13: [&str; 12] =
     ["75", "80", "86", "87", "88", "89", "90", "100", "103", "110", "120", "121"];
+const SINCE_13_4: &str = "107";
 const KNOWN_12: [&str; 8] = ["70", "72", "75", "80", "86", "87", "89", "90"];
 
-/// The version, by the name of the file that this was loaded from.
-fn release() -> (c_int, c_int) {
+/// The version, by the name of the file that this was loaded from; of CUDA 13 the driver's own where
+/// that is 13.4.
+fn release(driver: c_int) -> (c_int, c_int) {
     // SAFETY: a question about an address of this very library; all zeros are an empty answer.
     let file = unsafe {
         let mut told: libc::Dl_info = std::mem::zeroed();
@@ -45,16 +47,21 @@ fn release() -> (c_int, c_int) {
             _ => text_at(told.dli_fname),
         }
     };
-    if file.ends_with("libnvrtc.so.12") { (12, 6) } else { (13, 0) }
+    match file.ends_with("libnvrtc.so.12") {
+        true => (12, 6),
+        false if driver >= 13_040 => (13, 4),
+        false => (13, 0),
+    }
 }
 
-/// Whether this version has an option's target.
-fn knows(target: &str) -> bool {
-    let known = if release().0 == 12 { &KNOWN_12[..] } else { &KNOWN_13[..] };
+/// Whether a version has an option's target.
+fn knows(release: (c_int, c_int), target: &str) -> bool {
+    let known = if release.0 == 12 { &KNOWN_12[..] } else { &KNOWN_13[..] };
     let number = target.trim_start_matches("sm_").trim_start_matches("compute_");
     let is_family = number.ends_with('f');
     let number = number.trim_end_matches(['a', 'f']);
-    target.starts_with("gfx") || known.contains(&number) && !(is_family && release().0 == 12)
+    let is_known = known.contains(&number) || release >= (13, 4) && number == SINCE_13_4;
+    target.starts_with("gfx") || is_known && !(is_family && release.0 == 12)
 }
 
 unsafe fn text_at(text: *const c_char) -> String {
@@ -63,8 +70,8 @@ unsafe fn text_at(text: *const c_char) -> String {
 }
 
 export! {
-    nvrtcVersion(major: *mut c_int, minor: *mut c_int) |_state| {
-        let release = release();
+    nvrtcVersion(major: *mut c_int, minor: *mut c_int) |state| {
+        let release = release(state.script.driver);
         major.write(release.0);
         minor.write(release.1);
         OK
@@ -144,8 +151,10 @@ pub unsafe extern "C" fn nvrtcCompileProgram(
         let options: Vec<String> = options.iter().map(|option| text_at(*option)).collect();
         (&mut *program.cast::<Program>(), options)
     };
+    let mut by = (0, 0);
     let begun = call("nvrtcCompileProgram", |state| {
-        let (major, minor) = release();
+        by = release(state.script.driver);
+        let (major, minor) = by;
         state.log(format!("options {} {options:?} by {major}.{minor}", program.source.name));
         OK
     });
@@ -157,14 +166,14 @@ pub unsafe extern "C" fn nvrtcCompileProgram(
         names.iter().find_map(|name| option.strip_prefix(name))
     });
     let target = target.unwrap_or_default();
-    if !knows(target) {
+    if !knows(by, target) {
         program.log = "nvrtc: error: invalid value for --gpu-architecture (-arch)".into();
         return INVALID_OPTION;
     }
     // Other devices' threads continue meanwhile: the state is not held.
     match program.source.library(target) {
         Ok(library) => {
-            let major = if target.starts_with("gfx") { 0 } else { release().0 };
+            let major = if target.starts_with("gfx") { 0 } else { by.0 };
             program.image = model::image(&library, major);
             OK
         }

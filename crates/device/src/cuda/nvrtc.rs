@@ -87,9 +87,16 @@ mod tests {
             let name = &file.path;
             let source = Source { name, text, headers: &headers, target: &target };
             let by = compiler.named();
-            let binary = compiler.compile(&source).unwrap_or_else(|error| {
-                panic!("{name} for {target} by {by}: {error}");
-            });
+            let binary = match compiler.compile(&source) {
+                Ok(binary) => binary,
+                // Compilers before CUDA 13.4 do not know compute capability 10.7.
+                Err(error)
+                    if target == "sm_107a" && error.to_string().contains("gpu-architecture") =>
+                {
+                    continue;
+                }
+                Err(error) => panic!("{name} for {target} by {by}: {error}"),
+            };
             let start: &[u8] = if target.starts_with("sm_") { b"\x7fELF" } else { b"//" };
             assert!(binary.starts_with(start), "{name} for {target} by {by}");
             for row in &file.kernels {

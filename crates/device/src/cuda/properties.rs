@@ -89,7 +89,7 @@ fn pcie(driver: &Driver, device: c_int) -> Option<[u32; 2]> {
 }
 
 /// The most shared memory that a block can have, where it is asked for: 99 KiB of 8.6, 8.9 and 12,
-/// 163 of 8.0, 227 of 9.0 and 10.
+/// 163 of 8.0, 227 of 9.0, 10.0 and 10.3, 327 of 10.7.
 pub fn block_memory(driver: &Driver, device: c_int) -> Option<Bytes> {
     let most = attribute(driver, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
     Some(Bytes(u64::from(most)))
@@ -106,10 +106,11 @@ pub fn capability(driver: &Driver, device: c_int) -> Option<(u32, u32)> {
 
 /// What a multiprocessor's special function units complete each clock: CUDA programming guide,
 /// "Throughput of native arithmetic instructions", the row of base-2 exponentials; 10.3 has twice
-/// as many (NVIDIA, "Inside NVIDIA Blackwell Ultra", 2025).
+/// as many (NVIDIA, "Inside NVIDIA Blackwell Ultra", 2025), and so has 10.7 (measured:
+/// NVIDIA/cudnn-frontend, pull request 1178, 32.00 a clock).
 fn exps_per_clock((major, minor): (u32, u32)) -> Option<f64> {
     match (major, minor) {
-        (10, 3) => Some(32.0),
+        (10, 3 | 7) => Some(32.0),
         (7..=MAJOR_KNOWN, _) => Some(16.0),
         _ => None,
     }
@@ -119,7 +120,7 @@ fn exps_per_clock((major, minor): (u32, u32)) -> Option<f64> {
 const MAJOR_KNOWN: u32 = 12;
 
 /// Targets that compilers know: major and minor, as the names of targets have them.
-const TARGETS: [u32; 13] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121];
+const TARGETS: [u32; 14] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 107, 110, 120, 121];
 
 /// The targets whose binaries a device of a compute capability runs, its own first: its own with
 /// the instructions that no other device has, that of its family, its own without them, also where
@@ -141,6 +142,7 @@ mod tests {
     fn a_device_runs_its_own_targets_and_those_below_it() {
         assert_eq!(targets((8, 9)), ["sm_89", "sm_87", "sm_86", "sm_80"]);
         assert_eq!(targets((9, 0)), ["sm_90a", "sm_90"]);
+        assert_eq!(targets((10, 7)), ["sm_107a", "sm_107", "sm_103", "sm_100"]);
         assert_eq!(targets((12, 1)), ["sm_121a", "sm_120f", "sm_121", "sm_120"]);
         assert_eq!(targets((13, 0)), ["sm_130a", "sm_130"]);
     }

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(left_to_the_portable_kernel(&["sm_90a", "sm_90"]), none);
         assert_eq!(left_to_the_portable_kernel(&["sm_120a", "sm_120f", "sm_120"]), none);
         assert_eq!(left_to_the_portable_kernel(&["sm_121a", "sm_120f", "sm_121", "sm_120"]), none);
-        for datacentre in ["sm_100a", "sm_103a"] {
+        for datacentre in ["sm_100a", "sm_103a", "sm_107a"] {
             let left = left_to_the_portable_kernel(&[datacentre]);
             assert_eq!(left, ["attention/prefill/fp8/256x256"]);
         }

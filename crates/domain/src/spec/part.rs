@@ -88,6 +88,9 @@ pub struct Part {
     /// Whether its matrix units skip zeros of structured sparsity: the file states a rate with it,
     /// or the architecture has it (NVIDIA since Ampere; AMD CDNA 3 and 4, RDNA 4).
     pub has_sparsity: bool,
+    /// Keys of stated peaks that no kernel reaches by the instructions made for them on this
+    /// architecture, each with the reason.
+    pub no_native_kernel: BTreeMap<String, String>,
     /// Fields that no vendor's text confirms.
     pub unverified: Vec<String>,
     /// Fields of a draft that `fizeau discover` measured: rates that were reached, and no limits.
@@ -184,6 +187,8 @@ pub struct GpuFile {
     pub link: Option<LinkTable>,
     pub nic: Option<toml::Table>,
     pub peak: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub no_native_kernel: BTreeMap<String, String>,
     #[serde(default)]
     pub also_stated: Vec<AlsoStated>,
     #[serde(default)]
@@ -324,7 +329,7 @@ pub struct LinkFile {
 }
 
 /// The data's keys for an element type: that of the matrix units before that of the vector units.
-pub(super) fn keys(dtype: Dtype) -> &'static [&'static str] {
+pub fn keys(dtype: Dtype) -> &'static [&'static str] {
     match dtype {
         Dtype::F64 => &["fp64_matrix", "fp64_vector"],
         Dtype::F32 => &["fp32_matrix", "fp32_vector"],
@@ -447,6 +452,7 @@ impl Part {
         let memory = memory_bandwidths(file);
         let named = Part::named(id, &file.name, &file.vendor, &file.source);
         Ok(Part {
+            no_native_kernel: file.no_native_kernel.clone(),
             unverified: file.unverified.clone(),
             measured: file.measured.clone(),
             figures: figures::of_gpu(file),
@@ -544,6 +550,20 @@ impl Part {
             source_titles: sources.iter().map(Source::line).collect(),
             ..Part::default()
         }
+    }
+
+    /// Why peaks, of an element type or of all, are not reached by instructions made for them: a
+    /// sentence for each reason.
+    pub fn lacking_kernels(&self, of: Option<Dtype>) -> Vec<String> {
+        let mut keys_by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let is_meant = |key: &str| of.is_none_or(|dtype| keys(dtype).contains(&key));
+        for (key, reason) in self.no_native_kernel.iter().filter(|(key, _)| is_meant(key)) {
+            keys_by_reason.entry(reason).or_default().push(key);
+        }
+        let sentence = |(reason, keys): (&str, Vec<&str>)| {
+            format!("No native kernel of {}: {reason}.", keys.join(", "))
+        };
+        keys_by_reason.into_iter().map(sentence).collect()
     }
 
     /// Whether it is a CPU.

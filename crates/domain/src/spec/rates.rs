@@ -45,6 +45,11 @@ const SM_90: Rates = [256, 256, 2048, 4096, 4096, 8192, 0, 0, 8192];
 const SM_100: Rates = [128, 256, 4096, 8192, 8192, 16384, 16384, 32768, 16384];
 /// Blackwell Ultra: datasheet, October 2025; FP4 one and a half times that of 10.0.
 const SM_103: Rates = [4, 256, 4096, 8192, 8192, 16384, 16384, 49152, 512];
+/// Rubin, not confirmed: NVIDIA states rates of the whole GPU and no clock. These are the powers of
+/// two by which they are 224 units at 2.18 to 2.39 GHz; half or twice as much would be a clock that
+/// no part has. Measured of a unit: 120 of 128 lanes of f32 (NVIDIA/cudnn-frontend, pull request
+/// 1178). 64 of FP8 and 128 of FP4 along k, which the highest rates may ask for, no kernel has yet.
+const SM_107: Rates = [64, 256, 4096, 8192, 8192, 32768, 32768, 65536, 512];
 /// Blackwell of workstations with full-rate accumulation in f32: RTX PRO 6000.
 const SM_120: Rates = [4, 256, 512, 1024, 1024, 2048, 0, 4096, 2048];
 
@@ -75,6 +80,7 @@ pub fn cuda(capability: (u32, u32)) -> BTreeMap<Dtype, f64> {
         (9, 0) => SM_90,
         (10, 0) | (11, 0) => SM_100,
         (10, 3) => SM_103,
+        (10, 7) => SM_107,
         (12, _) => SM_120,
         _ => UNKNOWN,
     })

@@ -276,6 +276,7 @@ class Compiler:
     def __init__(self, name, compile_with, tools, files, known):
         self.name, self.compile_with, self.tools = name, compile_with, tools
         self.files = of_files([tools, *files])
+        self.is_for_the_rest = False
         self.known = {f"sm_{number}" for number in re.findall(r"\d+", known)}
 
     def knows(self, target):
@@ -341,14 +342,14 @@ def nvrtc_in_child(library):
 
 
 def find_compilers(given):
-    """nvcc, and NVRTC of each folder."""
+    """nvcc and NVRTC of each folder; behind them those for targets that none of these knows."""
     # nvcc preprocesses by g++, whose version is part of its name.
     toolkit, host = given.bin.parent, run(["g++", "--version"]).splitlines()[0]
     compilers = [Compiler("nvcc", lambda *a: nvcc(given.bin, *a), given.bin,
                           [toolkit / "nvvm", toolkit / "include"],
                           run([given.bin / "nvcc", "--list-gpu-code"]))]
     compilers[0].files += host
-    for library in given.nvrtc:
+    for library in given.nvrtc + given.newer:
         name = next(path.name for path in library.iterdir() if "builtins.so" in path.name)
         version = ".".join(name.split(".so.")[1].split(".")[:2])
         # Tools read machine code that is not newer than they are.
@@ -357,24 +358,30 @@ def find_compilers(given):
         compilers.append(Compiler(
             f"NVRTC {version}", nvrtc_in_child(library), tools, library.glob("libnvrtc*"),
             run([sys.executable, __file__, "--known", library])))
+    older = set().union(*(one.known for one in compilers[:len(compilers) - len(given.newer)]))
+    for compiler in compilers[len(compilers) - len(given.newer):]:
+        compiler.known -= older
+        compiler.is_for_the_rest = True
     return compilers
 
 
 def left_to_others(chosen, compilers, by):
-    """For each compiler and target that it does not know, how many files are not compiled by it."""
-    for compiler in compilers:
+    """For each compiler and target that it does not know, how many files are left to others."""
+    for compiler in (one for one in compilers if not one.is_for_the_rest):
         unknown = collections.Counter(
             target for _, target in chosen if by in compiler.name and not compiler.knows(target))
         for target, count in sorted(unknown.items()):
             others = [one.name for one in compilers if one.knows(target)]
-            yield (f"skipped: {compiler.name} does not know {target} of {count} files, which "
-                   f"{' and '.join(others) or 'no compiler'} knows")
+            yield (f"skipped: {compiler.name} for {target}: {count} files are left to "
+                   f"{', '.join(others) or 'no compiler'}")
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--bin", type=pathlib.Path, help="folder of nvcc and cuobjdump")
     arguments.add_argument("--nvrtc", type=pathlib.Path, action="append", default=[])
+    arguments.add_argument("--newer", type=pathlib.Path, action="append", default=[],
+                           help="folder of an NVRTC for targets that no other compiler knows")
     arguments.add_argument("--only", default="", help="files whose path contains this")
     arguments.add_argument("--target", default="", help="this target alone")
     arguments.add_argument("--by", default="", help="compilers whose name contains this")

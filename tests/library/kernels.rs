@@ -160,6 +160,7 @@ fn the_kernel_that_fits_a_product_best_stands_first() {
         for (target, dtypes) in [
             ("sm_100a", &["bf16", "f16", "tf32", "fp8", "int8"][..]),
             ("sm_103a", &["bf16", "fp8"]),
+            ("sm_107a", &["bf16", "fp8"]),
         ] {
             for dtype in dtypes {
                 let first = first_fit(&list, target, dtype, shape);
@@ -167,9 +168,9 @@ fn the_kernel_that_fits_a_product_best_stands_first() {
             }
         }
     }
-    for target in ["sm_100a", "sm_103a"] {
+    for target in ["sm_100a", "sm_103a", "sm_107a"] {
         for dtype in ["mxfp8", "mxfp4", "nvfp4"] {
-            let longer = target == "sm_103a" && dtype != "mxfp8";
+            let longer = target != "sm_100a" && dtype != "mxfp8";
             let pair = if longer { "sm103_tcgen05_pair" } else { "sm100_tcgen05_pair" };
             for (rows, name) in [(128, "sm100_tcgen05"), (129, pair)] {
                 let first = first_fit(&list, target, dtype, [rows, 4096]);

@@ -48,6 +48,7 @@ mod localise;
 mod localise_groups;
 mod many_rows;
 mod models;
+mod native;
 mod nccl_tests;
 mod parts;
 mod profiles;

@@ -87,7 +87,11 @@ mod tests {
                     let has = |to: &str| kernels.find(&file.path, to).expect("embedded").binary;
                     let binary = has(target).or_else(|| has(family(target)?));
                     let place = format!("{} for {target}", file.path);
-                    assert_eq!(binary.is_some(), !kernels.compilers.is_empty(), "{place}");
+                    // Compilers before CUDA 13.4 do not know compute capability 10.7.
+                    let knows = |(_, all): &(&str, &str)| all.split(", ").any(|one| one == target);
+                    let may_lack = target == "sm_107a" && !kernels.compilers.iter().any(knows);
+                    let is_made = !kernels.compilers.is_empty() && !may_lack;
+                    assert_eq!(binary.is_some(), is_made, "{place}");
                     let image = binary.map(|binary| binary.image().expect("whole"));
                     assert!(image.is_none_or(|image| image.starts_with(b"\x7fELF")), "{place}");
                 }

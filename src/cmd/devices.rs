@@ -11,7 +11,11 @@ use fizeau_domain::{
 };
 use fizeau_record::{DeviceSettings, Environment};
 use fizeau_report::{Block, Cell, Column, Document, Table, Weight, without_numbers};
-use std::{collections::BTreeSet, fmt::Display, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    process::ExitCode,
+};
 
 /// Arguments of `devices`.
 #[derive(Args, Clone, Debug)]
@@ -35,7 +39,10 @@ pub fn run(args: &DevicesArgs, global: &Global) -> anyhow::Result<ExitCode> {
             subtitle: "Dense peaks of one device, as vendors print them; \"not confirmed\" names \
                        those that no vendor's text confirms"
                 .into(),
-            blocks: vec![Block::Table(parts(&catalogue.parts))],
+            blocks: [Block::Table(parts(&catalogue.parts))]
+                .into_iter()
+                .chain(lacking_kernels(&catalogue.parts))
+                .collect(),
         }
     } else {
         let mut blocks = Vec::new();
@@ -259,6 +266,19 @@ fn parts(parts: &[Part]) -> Table {
     }
 }
 
+/// Peaks of parts that no native kernel reaches, and why: parts that say the same in one note.
+fn lacking_kernels(parts: &[Part]) -> impl Iterator<Item = Block> {
+    let mut parts_by_words: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for part in parts {
+        for words in part.lacking_kernels(None) {
+            parts_by_words.entry(words).or_default().push(&part.id);
+        }
+    }
+    let note =
+        |(words, ids): (String, Vec<&str>)| Block::Note(format!("{}: {words}", ids.join(", ")));
+    parts_by_words.into_iter().map(note)
+}
+
 /// One device: what it is, its caches, and its peaks at the clock it has now.
 fn describe(
     properties: &Properties,
@@ -281,6 +301,7 @@ fn describe(
                 );
             }
             blocks.push(Block::Text(text));
+            blocks.extend(part.lacking_kernels(None).into_iter().map(Block::Note));
             Some(*part)
         }
         Match::Ambiguous(parts) => {

@@ -75,11 +75,15 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let ranks = args.ranks.map(|ranks| format!(" --ranks {ranks}")).unwrap_or_default();
     let file = user.map(|file| format!(" --kernel {}", for_shells(&file.told.path)));
     let file = file.unwrap_or_default();
+    let part_and_dtype = yardstick.part.as_ref().zip(case.point.dtype());
+    let lacking_kernels =
+        part_and_dtype.map_or_else(Vec::new, |(part, dtype)| part.lacking_kernels(Some(dtype)));
     let explained = explain::Explained {
         case: &case,
         is_host: choice::is_host(&name),
         limits: &limits,
         floor,
+        lacking_kernels: &lacking_kernels,
         sources: yardstick.part.as_ref().map_or(&[][..], |part| &part.source_titles),
         kernels: &kernels,
         user: user.map(|file| [file.told.path.clone(), file.section_path()]),

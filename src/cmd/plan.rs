@@ -128,15 +128,19 @@ impl Plan {
     }
 }
 
-/// What is not known of a device. One that may be any of several parts is none of them for certain,
-/// which `fizeau devices` says.
+/// What is not known of a device, and what no kernel is made for. One that may be any of several
+/// parts is none of them for certain, which `fizeau devices` says.
 pub fn unknowns(
     properties: &Properties,
     catalogue: &Catalogue,
     environment: &Environment,
 ) -> Vec<Unknown> {
-    let is_named = !matches!(catalogue.identify(properties), Match::None);
-    unknown::unknowns(properties, is_named, environment)
+    let found = catalogue.identify(properties);
+    let mut unknowns = unknown::unknowns(properties, !matches!(found, Match::None), environment);
+    if let Match::One(part) = found {
+        unknowns.extend(part.lacking_kernels(None).into_iter().map(unknown::lacking_kernel));
+    }
+    unknowns
 }
 
 /// The catalogue, overlaid as the command line says.

@@ -23,6 +23,8 @@ pub struct Explained<'e> {
     pub floor: Option<SpeedOfLight>,
     /// Where the limits' numbers come from.
     pub sources: &'e [String],
+    /// Why the part's peak of the case's type is not reached by instructions made for it.
+    pub lacking_kernels: &'e [String],
     /// The kernels of the device for the same work, best guess first.
     pub kernels: &'e [String],
     /// Of a kernel of the user's: its file, and the one beside it.
@@ -37,7 +39,7 @@ pub struct Explained<'e> {
 
 /// The explanation, in reading order.
 pub fn document(explained: &Explained<'_>) -> Document {
-    let Explained { case, is_host, limits, sources, suites, .. } = explained;
+    let Explained { case, is_host, limits, sources, lacking_kernels, suites, .. } = explained;
     let point = &case.point;
     let mut blocks = vec![
         Block::Text(format!("Measures: {}", measured(point, *is_host))),
@@ -59,6 +61,7 @@ pub fn document(explained: &Explained<'_>) -> Document {
         blocks.push(Block::Text(format!("Sources of the limits: {}.", sources.join("; "))));
     }
     let suites = suites.join(", ");
+    blocks.extend(lacking_kernels.iter().cloned().map(Block::Note));
     blocks.push(Block::Text(format!("Needs {}. In suites: {suites}.", explained.needs)));
     blocks.push(Block::Text(format!("Reproduce: {}", explained.command)));
     Document { title: case.to_string(), subtitle: String::new(), blocks }

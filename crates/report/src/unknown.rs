@@ -88,6 +88,11 @@ fn part(device: &Properties) -> Unknown {
     }
 }
 
+/// A peak of a part that no kernel reaches by instructions made for it, in the part's own words.
+pub fn lacking_kernel(what: String) -> Unknown {
+    Unknown { what, remedy: "A newer fizeau may have one.".into() }
+}
+
 /// What a kernel is on an architecture that no kernel is made for.
 pub fn kind_of(kernel: &KernelName) -> &'static str {
     match kernel.0.as_str() {

@@ -12,9 +12,10 @@
 //! CUDA 13 only where none does: compute capability 10.7 (`sm_107a`) came with CUDA 13.4. A target that
 //! no compiler knows is left out, with a warning.
 //!
-//! For AMD's targets a clang that knows all of them is looked for in `FIZEAU_CLANG`, `ROCM_PATH`
-//! and /opt/rocm, and used unless the mode is `off`; one of another version that `PATH` has is left
-//! alone, since it may lack a target or its linker.
+//! For AMD's targets a clang that knows all but the newest of them is looked for in `FIZEAU_CLANG`,
+//! `ROCM_PATH` and /opt/rocm, and used unless the mode is `off`; one of another version that `PATH`
+//! has is left alone, since it may lack a target or its linker. Of the newest targets a binary is
+//! made where clang knows their matrix instructions.
 
 #[path = "build/commit.rs"]
 mod commit;
@@ -487,6 +488,9 @@ fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
         let mut binaries = String::new();
         for (clang, target) in clang.iter().flat_map(|one| targets.iter().map(move |to| (one, to)))
         {
+            if NEWEST.contains(&target.as_str()) && !clang.knows_newest {
+                continue;
+            }
             let binary = out.join(format!("{}.{target}.hsaco", path.replace('/', "-")));
             let packed = packed(&binary);
             writeln!(binaries, "({target:?}, include_bytes!({packed:?}), 0),")?;
@@ -500,15 +504,44 @@ fn kernels_amd(root: &Path, out: &Path) -> Outcome<String> {
     }
     compile(jobs)?;
     table.push_str("];\nstatic AMD_COMPILERS: &[(&str, &str)] = &[\n");
-    if let Some((_, version)) = clang {
-        writeln!(table, "    ({version:?}, \"all targets\"),")?;
+    if let Some(Clang { version, knows_newest, .. }) = clang {
+        let all = if knows_newest { "all targets" } else { "all targets but the newest" };
+        writeln!(table, "    ({version:?}, {all:?}),")?;
     }
     table.push_str("];\n");
     Ok(table)
 }
 
-/// The first clang that answers and can make an object for the newest target; its version.
-fn find_clang() -> Outcome<Option<(PathBuf, String)>> {
+/// Targets that every clang must know which is used, and those of CDNA 5, which clang 22 and ROCm
+/// of 2026 know.
+const ALL: [&str; 5] = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"];
+const NEWEST: [&str; 2] = ["gfx1250", "gfx1251"];
+
+/// A clang that makes objects for AMD's targets.
+struct Clang {
+    program: PathBuf,
+    version: String,
+    knows_newest: bool,
+}
+
+/// Whether a clang has the matrix instructions of the newest targets: versions came out that know
+/// their names and not these.
+fn knows_newest(program: &Path) -> Option<bool> {
+    let probe = PathBuf::from(env::var_os("OUT_DIR")?).join("newest.hip");
+    let words = "#if !__has_builtin(__builtin_amdgcn_wmma_scale_f32_16x16x128_f8f6f4)\n#error\n\
+                 #endif\n";
+    fs::write(&probe, words).ok()?;
+    let knows = |target: &&str| {
+        let mut command = Command::new(program);
+        command.args(["-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "-E"]);
+        let output = command.arg(format!("--offload-arch={target}")).arg(&probe).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    Some(NEWEST.iter().all(knows))
+}
+
+/// The first clang that answers and can make objects for all targets but the newest.
+fn find_clang() -> Outcome<Option<Clang>> {
     for variable in ["FIZEAU_CLANG", "ROCM_PATH"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
@@ -529,21 +562,22 @@ fn find_clang() -> Outcome<Option<(PathBuf, String)>> {
             .ok()?;
         let known = [&targets.stdout[..], &targets.stderr].concat();
         let known = String::from_utf8_lossy(&known).into_owned();
-        let all = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"];
-        all.iter().all(|target| known.contains(target)).then_some((program, version))
+        let knows_newest = knows_newest(&program)?;
+        let fits = ALL.iter().all(|target| known.contains(target));
+        fits.then_some(Clang { program, version, knows_newest })
     };
     Ok(programs.into_iter().find_map(answers))
 }
 
 /// One file to an object for one target.
 fn clang_job(
-    (clang, version): &(PathBuf, String),
+    Clang { program, version, .. }: &Clang,
     folder: &Path,
     kernel: &Kernel,
     target: &str,
     binary: PathBuf,
 ) -> Outcome<Job> {
-    let mut command = Command::new(clang);
+    let mut command = Command::new(program);
     command.args(["-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "-O3"]);
     command.args(["-std=c++17", "--no-gpu-bundle-output", "-mcode-object-version=5"]);
     command.arg(format!("--offload-arch={target}"));

@@ -426,6 +426,32 @@ fn matrix_kernels_of_amd_compute_what_they_say() {
     check("amd_shared.cpp", 64, "fault: gemm/bf16/cdna2_mfma_stream_k");
 }
 
+/// Every product of CDNA 5, and that each of its instructions has its operands and scales where the
+/// kernels put them: two lanes that have each other's are found.
+#[test]
+fn matrix_kernels_of_cdna_5_compute_what_they_say() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let Some(model) = model(folder.path(), "cdna5.cpp", 32) else { return };
+    let right = model.run(&[], None);
+    assert_eq!(right.code, Some(0), "{}", right.text);
+    assert!(right.text.contains("checks passed"));
+    for dtype in ["bf16", "f16", "fp8", "f32", "int8", "mxfp8", "mxfp4"] {
+        let fault = format!("fault: gemm/{dtype}/cdna5_wmma");
+        for lane in ["0", "6", "15", "16", "30"] {
+            let wrong = model.run(&["--planted", lane, dtype], None);
+            assert_eq!(wrong.code, Some(1), "{dtype}, lane {lane}: {}", wrong.text);
+            assert!(wrong.text.contains(&fault), "{}", wrong.text);
+        }
+        let is_scaled = dtype.starts_with("mx");
+        // Scales of the other lanes are not read.
+        for (lane, code) in [("0", 1), ("14", 1), ("16", 0), ("30", 0)] {
+            let said = model.run(&["--planted", lane, dtype, "scales"], None);
+            let wanted = if is_scaled { code } else { 0 };
+            assert_eq!(said.code, Some(wanted), "{dtype}, lane {lane}: {}", said.text);
+        }
+    }
+}
+
 #[test]
 fn faults_in_what_blocks_and_waves_of_amd_share_are_found() {
     let shared = ("amd_shared.cpp", 64);

@@ -91,7 +91,7 @@ DEVICE f32 widen(f16 value) { return f32(__builtin_bit_cast(_Float16, value.bits
 
 // Two rounded to nearest even, the first in the low half.
 DEVICE u32 narrow_pair(f32 low, f32 high, bf16) {
-#if defined(__gfx950__)
+#if defined(__gfx950__) || defined(__gfx1250__) || defined(__gfx1251__)
   // One instruction.
   typedef f32 Floats __attribute__((ext_vector_type(2)));
   typedef __bf16 Brains __attribute__((ext_vector_type(2)));
@@ -148,9 +148,12 @@ template <class T> DEVICE void store_evict_first(Vector<T>* to, Vector<T> value)
   __builtin_nontemporal_store(__builtin_bit_cast(Words4, value), (GLOBAL Words4*)to);
 }
 // The last word of what describes a raw buffer of bytes (composable_kernel, config.hpp:
-// CK_TILE_BUFFER_RESOURCE_3RD_DWORD).
+// CK_TILE_BUFFER_RESOURCE_3RD_DWORD). CDNA 5 has longer numbers in a buffer and four bits of flags in
+// their place (LLVM, SIISelLowering.cpp: has45BitNumRecordsBufferResource), of which none is set.
 #if defined(__GFX9__)
 CONSTANT u32 BUFFER_OF_BYTES = 0x00020000;
+#elif defined(__gfx1250__) || defined(__gfx1251__)
+CONSTANT u32 BUFFER_OF_BYTES = 0;
 #else
 CONSTANT u32 BUFFER_OF_BYTES = 0x31004000;
 #endif
@@ -169,7 +172,9 @@ DEVICE void load_shared_cache(Vector<u64> (&to)[COUNT], const Vector<u64>* from,
 #else
   constexpr i32 DEVICE_SCOPE = 1;
 #endif
-  const u32 bytes = left < COUNT * APART ? u32(left) * 16 : COUNT * APART * 16;
+  // In a scalar register: a buffer that lanes could have different ones of is loaded from in a loop.
+  const u32 bytes = __builtin_amdgcn_readfirstlane(left < COUNT * APART ? u32(left) * 16
+                                                                        : COUNT * APART * 16);
   // A raw buffer of bytes; what is loaded beyond its end is zero.
   const auto buffer = __builtin_amdgcn_make_buffer_rsrc(const_cast<Vector<u64>*>(from), 0, bytes,
                                                         BUFFER_OF_BYTES);

@@ -20,11 +20,12 @@ template <class T> DEVICE u32 one(u32, i8) { return 0x01010101; }
 template <class T> DEVICE u32 one(u32 word, f64) { return word % 2 == 1 ? 0x3ff00000 : 0; }
 template <class T> DEVICE u32 one(u32, e4m3) { return 0x38383838; }
 template <class T> DEVICE u32 one(u32, e4m3_fnuz) { return 0x40404040; }
-// Of 6 bits a 1 is 001000, and 32 of them are 6 words; of 4 bits it is 0010, and 32 are 4 words.
+// Of 6 bits a 1 is 001000, and 32 of them are 6 words; of 4 bits it is 0010, and 32 are 4 words. Instructions
+// have registers for 8 bits.
 template <class T> DEVICE u32 one(u32 word, e2m3) {
-  return word >= 6 ? 0 : word % 3 == 0 ? 0x08208208 : word % 3 == 1 ? 0x82082082 : 0x20820820;
+  return word >= T::WORDS * 3 / 4 ? 0 : word % 3 == 0 ? 0x08208208 : word % 3 == 1 ? 0x82082082 : 0x20820820;
 }
-template <class T> DEVICE u32 one(u32 word, e2m1) { return word >= 4 ? 0 : 0x22222222; }
+template <class T> DEVICE u32 one(u32 word, e2m1) { return word >= T::WORDS / 2 ? 0 : 0x22222222; }
 
 // Elements along k of one call of `multiply_chunks`.
 template <class T> DEVICE constexpr u32 depth() {
@@ -36,8 +37,10 @@ DEVICE void count_products(const ComputeParams& p, u32 repeat) {
   constexpr u32 WORDS = 4 * chunks_together<T>();
   u32 a[WORDS], b[WORDS];
   UNROLL for (u32 i = 0; i < WORDS; i++) {
-    a[i] = one<T>(i, typename T::In()) + zero();
-    b[i] = one<T>(i, typename T::In()) + zero();
+    a[i] = b[i] = one<T>(i, typename T::In());
+    // A register each: words that are known to be alike are copied before each product.
+    forget(a[i]);
+    forget(b[i]);
   }
   const u64 steps = p.flops / 2 / (16 * 16 * DEPTH) / (THREADS / LANES * CHAINS);
   f64 counted = 0.0;

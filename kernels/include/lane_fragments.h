@@ -26,6 +26,8 @@ struct Rdna4 {
   static constexpr u32 GROUPS = 2, SUMS = 8, RUN = 8;
   static DEVICE_MEMBER u32 row(u32 lane, u32 sum) { return lane / 16 * 8 + sum; }
 };
+// CDNA 5: the same.
+using Cdna5 = Rdna4;
 
 // An element type on a generation. `WORDS`: of a lane, for one instruction. `FACTOR`: what sums are
 // multiplied by in the end.

@@ -290,7 +290,7 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, Stages which, P
                                  typename T::Sum (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {
   static_assert(S::STEPS == 1, "all fragments of a stage are loaded at once");
   const bool late = of_wave(wave_index()) >= 4;
-  if (late) block_barrier();
+  if (late) shared_barrier();
   // `next` has the next stage, and is given the one that is then to be sent for.
   const auto turn = [&](u32 step, Fetched<T, S>& next, Beside& beside) {
     Fragments<T, S> fragments;
@@ -302,12 +302,12 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, Stages which, P
     next.keep(stages + (step + 1) % 2 * S::STAGE);
     in_order();
     next.fetch(p, tile, which.at(step + 1 + S::AHEAD));
-    block_barrier();
+    shared_barrier();
     go_first();
     beside.multiply(fragments, sums);
     beside.fetch(step + S::AHEAD);
     go_as_others();
-    block_barrier();
+    shared_barrier();
   };
   // The last of these may be of zeros alone: a way around it would make waits longer.
   for (u32 step = 0; step < which.count; step += S::AHEAD) {
@@ -315,7 +315,7 @@ DEVICE void multiply_alternating(const GemmParams& p, Tile tile, Stages which, P
       turn(step + ahead, fetched[ahead], beside[ahead]);
     }
   }
-  if (!late) block_barrier();
+  if (!late) shared_barrier();
 }
 
 // The same, all waves together.

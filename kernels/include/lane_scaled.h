@@ -1,8 +1,8 @@
 // Scales beside the fragments of lane_product.h, where 32 elements along k share one. A lane's scales of
 // a step are on their way while the other half of the waves multiplies.
 //
-// An instruction multiplies 128 along k. Of each of its four blocks another group of lanes has the
-// scale, whichever of the block's elements it has.
+// An instruction multiplies 128 along k. On CDNA 4 another group of lanes has the scale of each of its four
+// blocks, whichever of the block's elements it has; on CDNA 5 the first sixteen lanes have all four of their row.
 #pragma once
 #include "lane_product.h"
 #include "scaled.h"
@@ -43,11 +43,12 @@ template <class T, class S> struct Scales {
     fetch(a, rows, wave / 4 * 16 * S::DOWN, step);
     fetch(b, columns, wave % 4 * 16 * S::ACROSS, step);
   }
-  // The scale of this lane's block in the first byte; asked for no sooner than here, where it is there.
+  // The scale of this lane's block in the first byte, or all four; asked for no sooner than here, where it is
+  // there.
   static DEVICE_MEMBER u32 own(LoadedWords<1> scales) {
     u32 four = scales[0];
     forget(four);
-    return four >> lane_index() / 16 * 8;
+    return T::GROUPS == 4 ? four >> lane_index() / 16 * 8 : four;
   }
   DEVICE_MEMBER void multiply(const Fragments<T, S>& fragments,
                               f32 (&sums)[S::DOWN][S::ACROSS][T::SUMS]) {

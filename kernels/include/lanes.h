@@ -125,7 +125,7 @@ DEVICE void shared_barrier() {
 template <class T> DEVICE u32 narrow_numbers(f32 low, f32 high, T type) {
   return narrow_pair(low, high, type);
 }
-#if !defined(__gfx950__)
+#if !defined(__gfx950__) && !defined(__gfx1250__) && !defined(__gfx1251__)
 DEVICE u32 narrow_numbers(f32 low, f32 high, bf16) {
   const auto rounded = [](f32 value) {
     const u32 bits = bits_of(value);

@@ -1,6 +1,6 @@
 // Stands in for kernels/include/lanes.h and for the headers of AMD's matrix instructions: what each
 // of them does, as the instruction set's manual of its generation lays operands and sums over a
-// wave's lanes. MODEL_LANES says of how many lanes a wave is.
+// wave's lanes. MODEL_LANES says of how many lanes a wave is; MODEL_CDNA5, of 32, whether they are CDNA 5's.
 #pragma once
 #define FIZEAU_LANES_H
 #define FIZEAU_CDNA2_H
@@ -8,6 +8,7 @@
 #define FIZEAU_CDNA4_H
 #define FIZEAU_RDNA3_H
 #define FIZEAU_RDNA4_H
+#define FIZEAU_CDNA5_H
 
 #include "banks.h"
 #include "scaled.h"
@@ -175,8 +176,11 @@ inline u32 narrow_four(const f32 (&from)[4], int bias) {
   return bytes;
 }
 
+// Of a scale: its exponent is kept 127 higher.
+inline f32 power_of(u8 scale) { return float_of(scale == 0 ? 0x400000 : u32(scale) << 23); }
+
 // Rows of sums, by the manuals: of MFMA each lane has four that follow each other, of f64 every
-// fourth; of RDNA 3's WMMA every second, of RDNA 4's eight that follow each other.
+// fourth; of RDNA 3's WMMA every second, of RDNA 4's and CDNA 5's eight that follow each other.
 inline u32 row_mfma(u32 lane, u32 sum) { return 4 * (lane / 16) + sum; }
 inline u32 row_mfma_f64(u32 lane, u32 sum) { return lane / 16 + 4 * sum; }
 inline u32 row_rdna3(u32 lane, u32 sum) { return 2 * sum + lane / 16; }
@@ -266,9 +270,6 @@ DEVICE void multiply(f32 (&sums)[4], const u32 (&a)[8], const u32 (&b)[8], e2m1)
 }
 
 namespace model {
-// Of a scale: its exponent is kept 127 higher.
-inline f32 power_of(u8 scale) { return float_of(scale == 0 ? 0x400000 : u32(scale) << 23); }
-
 // v_mfma_scale_f32_16x16x128_f8f6f4 of CDNA 4, by the mapping of registers that AMD's own tests of the
 // instruction state (composable_kernel, test/mx_mfma_op): of 8 bits group g of lanes has 16 elements from
 // 16 g and 16 from 64 + 16 g along k, of 4 bits 32 from 32 g; its scale is that of 32 g to 32 g + 31.
@@ -314,6 +315,110 @@ DEVICE void multiply_scaled(f32 (&sums)[4], const u32 (&left)[4], const u32 (&ri
   const f32 sizes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
   model::scaled_instruction<4>(sums, left, right, scale_left, scale_right,
                                [&](u8 bits) { return (bits & 8 ? -1.0f : 1.0f) * sizes[bits & 7]; });
+}
+#elif defined(MODEL_CDNA5)
+namespace model {
+// Which lane has the operands, or the scales, of the next one, where that is planted.
+inline u32 planted_lane;
+inline bool planted_scales;
+
+// A lane's operands as it shows them to the others.
+struct Shown { u8 bytes[2][64]; u32 scales[2]; };
+template <u32 WORDS>
+std::vector<Shown> show(const u32 (&left)[WORDS], const u32 (&right)[WORDS], u32 scale_left, u32 scale_right) {
+  std::vector<Shown> all(LANES);
+  for (u32 operand = 0; operand < 2; operand++) {
+    u64 mine[8] = {};
+    memcpy(mine, operand == 0 ? left : right, 4 * WORDS);
+    const u64* operands = exchange(mine);
+    for (u32 lane = 0; lane < LANES; lane++) memcpy(all[lane].bytes[operand], operands + lane * 8, 64);
+  }
+  const u64 mine[8] = {scale_left, scale_right};
+  const u64* scales = exchange(mine);
+  for (u32 lane = 0; lane < LANES; lane++) {
+    for (u32 operand = 0; operand < 2; operand++) all[lane].scales[operand] = u32(scales[lane * 8 + operand]);
+  }
+  // Two lanes that have each other's operand, or scales.
+  if (planted) {
+    Shown &lane = all[planted_lane], &next = all[planted_lane + 1];
+    if (planted_scales) std::swap(lane.scales, next.scales);
+    else std::swap(lane.bytes, next.bytes);
+  }
+  return all;
+}
+
+// v_wmma of CDNA 5 by where its elements stand along k (cdna5.h has the source): of every two pieces of 16 bytes,
+// or of all a lane has where it has less, lanes of the first sixteen have the first. Scales are those of the
+// first sixteen lanes, one byte for each 32 elements.
+template <u32 BITS, u32 WORDS, class Sum, class Value>
+void instruction_cdna5(Sum (&sums)[8], const std::vector<Shown>& all, Value value) {
+  constexpr u32 BYTES = WORDS * 4, PIECE = (BYTES < 16 ? BYTES : 16) * 8 / BITS;
+  const auto element = [&](u32 line, u32 k, u32 operand) {
+    const u32 at = k / (2 * PIECE) * PIECE + k % PIECE;
+    const u8* from = all[line + k / PIECE % 2 * 16].bytes[operand] + at * BITS / 8;
+    return value(from, at) * Sum(power_of(u8(all[line].scales[operand] >> k / 32 * 8)));
+  };
+  const u32 lane = lane_index(), column = lane % 16;
+  for (u32 k = 0; k < 2 * BYTES * 8 / BITS; k++) {
+    const Sum right = element(column, k, 1);
+    for (u32 s = 0; s < 8; s++) sums[s] += element(row_rdna4(lane, s), k, 0) * right;
+  }
+}
+constexpr u32 SCALES_OF_1 = 0x7f7f7f7f;
+template <class T, u32 WORDS, class Sum>
+void instruction_cdna5(Sum (&sums)[8], const u32 (&left)[WORDS], const u32 (&right)[WORDS]) {
+  const auto all = show(left, right, SCALES_OF_1, SCALES_OF_1);
+  instruction_cdna5<8 * sizeof(T), WORDS>(sums, all, [](const u8* from, u32) {
+    T element;
+    memcpy(&element, from, sizeof(T));
+    return Sum(value_of(element));
+  });
+}
+// Elements of BITS bits without gaps: 1.0 is the only value that a peak multiplies.
+template <u32 BITS, u32 ONE> void count_packed(f32 (&sums)[8], const u32 (&a)[16], const u32 (&b)[16]) {
+  for (u32 at = 0; at < 64; at++) {
+    const auto bits = [&](const u32 (&words)[16]) {
+      const u32 first = at * BITS, high = first / 32 + 1 < 16 ? words[first / 32 + 1] : 0;
+      const u64 both = words[first / 32] | u64(high) << 32;
+      return u32(both >> first % 32) & ((1u << BITS) - 1);
+    };
+    if (bits(a) != ONE || bits(b) != ONE) fail("an element of a peak's operand is not 1");
+  }
+  for (f32& sum : sums) sum += 128;
+}
+}  // namespace model
+#define WMMA(TYPE, SUM, WORDS)                                                                    \
+  DEVICE void multiply(SUM (&sums)[8], const u32 (&left)[WORDS], const u32 (&right)[WORDS], TYPE) { \
+    model::instruction_cdna5<TYPE>(sums, left, right);                                            \
+  }
+// v_wmma_f32_16x16x32_bf16 and _f16, v_wmma_f32_16x16x128_fp8_fp8, v_wmma_i32_16x16x64_iu8, v_wmma_f32_16x16x4_f32.
+WMMA(bf16, f32, 8)
+WMMA(f16, f32, 8)
+WMMA(e4m3, f32, 16)
+WMMA(i8, i32, 8)
+WMMA(f32, f32, 2)
+#undef WMMA
+// v_wmma_f32_16x16x128_f8f6f4.
+DEVICE void multiply(f32 (&sums)[8], const u32 (&a)[16], const u32 (&b)[16], e2m3) {
+  model::count_packed<6, 0x08>(sums, a, b);
+}
+DEVICE void multiply(f32 (&sums)[8], const u32 (&a)[16], const u32 (&b)[16], e2m1) {
+  model::count_packed<4, 0x2>(sums, a, b);
+}
+// v_wmma_scale_f32_16x16x128_f8f6f4.
+DEVICE void multiply_scaled(f32 (&sums)[8], const u32 (&left)[16], const u32 (&right)[16],
+                            u32 scale_left, u32 scale_right, mxfp8) {
+  const auto all = model::show(left, right, scale_left, scale_right);
+  model::instruction_cdna5<8, 16>(sums, all, [](const u8* from, u32) { return widen(e4m3{*from}); });
+}
+DEVICE void multiply_scaled(f32 (&sums)[8], const u32 (&left)[8], const u32 (&right)[8],
+                            u32 scale_left, u32 scale_right, mxfp4) {
+  const f32 sizes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  const auto all = model::show(left, right, scale_left, scale_right);
+  model::instruction_cdna5<4, 8>(sums, all, [&](const u8* from, u32 at) {
+    const u32 bits = *from >> at % 2 * 4 & 15;
+    return (bits & 8 ? -1.0f : 1.0f) * sizes[bits & 7];
+  });
 }
 #else
 // v_wmma_f32_16x16x16_bf16 and _f16, v_wmma_i32_16x16x16_iu8 of RDNA 3.

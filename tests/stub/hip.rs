@@ -32,7 +32,7 @@ fn is_unfit(outcome: &Outcome) -> bool {
 
 #[test]
 fn a_whole_run_passes_and_shows_no_number() {
-    for gfx in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"] {
+    for gfx in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250", "gfx1251"] {
         let machine = Machine::with(&AMD);
         let cases = [&FEW[..], &[PEAKS]].concat();
         let (said, record) = machine.run_of(&format!("units=1,gfx={gfx}"), &cases);
@@ -57,7 +57,8 @@ fn a_whole_run_passes_and_shows_no_number() {
         assert_shows_no_number(&page);
         let log = machine.log();
         // RDNA counts pairs of compute units.
-        let grid = if lanes == "wave64" { "grid=[1, 1, 1]" } else { "grid=[2, 1, 1]" };
+        let counts_pairs = ["gfx1100", "gfx1201"].contains(&gfx);
+        let grid = if counts_pairs { "grid=[2, 1, 1]" } else { "grid=[1, 1, 1]" };
         launches(&log, "compute_f32")[0].is(&format!("{grid} block=[512, 1, 1] shared=0 "));
         // Everything that was made was given back.
         assert_eq!(log.last().map(String::as_str), Some("release blocks=0 objects=0"));
@@ -249,6 +250,7 @@ fn eight_bit_floats_are_multiplied_in_the_form_that_the_device_has() {
         ("gfx942", "hipblaslt 64x48x80 kinds=[1000, 14, 2, 0] factor=4"),
         ("gfx950", "hipblaslt 64x48x80 kinds=[28, 14, 2, 0] factor=1"),
         ("gfx1201", "hipblaslt 64x48x80 kinds=[28, 14, 2, 0] factor=1"),
+        ("gfx1250", "hipblaslt 64x48x80 kinds=[28, 14, 2, 0] factor=1"),
     ] {
         let machine = Machine::with(&AMD);
         let (said, record) = products(&machine, &format!("gfx={gfx}"), r#"["fp8", "bf16"]"#);

@@ -168,14 +168,23 @@ fn a_kernel_that_leaves_tensor_scales_out_is_found_by_the_run() {
 }
 
 #[test]
-fn elements_that_share_scales_are_multiplied_by_matrix_units_of_cdna_4() {
+fn elements_that_share_scales_are_multiplied_by_matrix_units_of_cdna_4_and_5() {
+    for (gfx, kernel, threads) in [("gfx950", "cdna4_mfma", 512), ("gfx1250", "cdna5_wmma", 256)] {
+        are_multiplied_by_matrix_units(gfx, kernel, threads);
+    }
+}
+
+#[track_caller]
+fn are_multiplied_by_matrix_units(gfx: &str, kernel: &str, threads: u32) {
     let machine = Machine::with(&AMD);
     machine.suite(AMD_SUITE);
-    let ended = machine.run_own("gfx=gfx950,units=6", &["gemm/*/*/cdna4_mfma"]);
+    let ended = machine.run_own(&format!("gfx={gfx},units=6"), &[&format!("gemm/*/*/{kernel}")]);
     assert_eq!(ended.iter().filter(|(_, ended)| ended.is_ok()).count(), 4);
     let log = machine.log();
-    for entry in ["gemm_mxfp8_cdna4", "gemm_mxfp4_cdna4"] {
-        let start = format!("launch {entry} grid=[6, 1, 1] block=[512, 1, 1] shared=0 params=");
+    let (family, _) = kernel.split_once('_').expect("two words");
+    for entry in ["gemm_mxfp8", "gemm_mxfp4"] {
+        let grid = format!("grid=[6, 1, 1] block=[{threads}, 1, 1]");
+        let start = format!("launch {entry}_{family} {grid} shared=0 params=");
         let launch = log.iter().find_map(|line| line.strip_prefix(&start)).expect("a launch");
         // Three operands, three lengths, a type, where both operands' scales stand, and a factor.
         let words: Vec<u64> = (0..7)

@@ -33,9 +33,9 @@ const FUTURES: [Future; 2] = [
     },
     Future {
         libraries: &AMD,
-        script: "units=1,gfx=gfx1250",
+        script: "units=1,gfx=gfx1350",
         device: "hip:0",
-        target: "gfx1250",
+        target: "gfx1350",
         library: "hipblaslt",
         left_out: "cdna3_mfma",
         newer: "A newer ROCm",
@@ -171,7 +171,7 @@ fn a_run_passes_and_tells_no_share_of_a_limit() {
 fn a_compiler_that_is_too_old_for_it_skips_with_what_would_help() {
     for (future, script) in [
         (&FUTURES[0], "units=1,capability=130,nvrtcCompileProgram=5"),
-        (&FUTURES[1], "units=1,gfx=gfx1250,hiprtcCompileProgram=5"),
+        (&FUTURES[1], "units=1,gfx=gfx1350,hiprtcCompileProgram=5"),
     ] {
         let machine = future.machine();
         let (said, record) = machine.run_of(script, &["stream/copy/512KiB/*"]);

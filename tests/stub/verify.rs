@@ -41,7 +41,7 @@ const PLAIN: &[&str] = &[
 
 /// Every kind of device. What a generation has from an older one is run there: the text, the number
 /// of lanes and all that the model knows of a device are the same.
-const DEVICES: [Device; 10] = [
+const DEVICES: [Device; 11] = [
     nvidia("units=2,capability=80", PLAIN),
     nvidia("units=2,capability=89", &["*/sm89*", "attention/mla/*/sm80_mma_32"]),
     nvidia(
@@ -58,6 +58,7 @@ const DEVICES: [Device; 10] = [
         &["*/rdna3*", "gemm/*/131x*/portable", "attention/*-k130-*/portable", "launch/*"],
     ),
     amd("units=2,gfx=gfx1201", &["*/rdna4*"]),
+    amd("units=2,gfx=gfx1250", &["*/cdna5*"]),
 ];
 
 const fn nvidia(script: &'static str, cases: &'static [&'static str]) -> Device {

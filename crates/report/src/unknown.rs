@@ -127,14 +127,14 @@ mod tests {
     #[test]
     fn an_unknown_architecture_names_what_is_left_out_and_what_would_bring_more() {
         let environment = Environment {
-            unknown_architecture: Some("gfx1250".into()),
+            unknown_architecture: Some("gfx1350".into()),
             kernels_left_out: vec!["cdna3_mfma (gfx942)".into()],
             ..Environment::default()
         };
         let [target, part] = &unknowns(&device("hip", false), false, &environment)[..] else {
             panic!("two")
         };
-        assert!(target.what.contains("gfx1250, is in no table"), "{target:?}");
+        assert!(target.what.contains("gfx1350, is in no table"), "{target:?}");
         assert!(target.what.ends_with("alone: cdna3_mfma."), "{target:?}");
         assert!(target.remedy.contains("newer ROCm") && target.remedy.contains("newer fizeau"));
         assert_eq!(part.what, "No table names this GPU: its limits of arithmetic are unknown.");

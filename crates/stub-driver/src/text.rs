@@ -108,6 +108,9 @@ impl Source {
         let compiler = compiler();
         let mut options: Vec<String> = OPTIONS.iter().map(|&option| option.to_owned()).collect();
         options.push(format!("-DMODEL_LANES={lanes}"));
+        if target.starts_with("gfx125") {
+            options.push("-DMODEL_CDNA5".into());
+        }
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("fma") {
             options.push("-mfma".into());

@@ -58,7 +58,9 @@ pub(super) fn kinds(target: &str) -> Vec<Kind> {
     let fp8 = match target {
         // The same bits are half of OCP's value there, in both operands.
         "gfx942" => Some(Kind { factor: 4.0, ..of(Dtype::Fp8, HIP_R_8F_E4M3_FNUZ, HIP_R_16BF) }),
-        "gfx950" | "gfx1200" | "gfx1201" => Some(of(Dtype::Fp8, HIP_R_8F_E4M3, HIP_R_16BF)),
+        "gfx950" | "gfx1200" | "gfx1201" | "gfx1250" | "gfx1251" => {
+            Some(of(Dtype::Fp8, HIP_R_8F_E4M3, HIP_R_16BF))
+        }
         _ => None,
     };
     [
@@ -82,11 +84,11 @@ mod tests {
     fn element_types_are_those_of_the_target() {
         let has =
             |operation: &str, target| has(operation.parse().expect("an operation"), &kinds(target));
-        for target in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"] {
+        for target in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250", "gfx1251"] {
             assert!(has("gemm/bf16", target) && has("gemm/int8", target));
             assert!(!has("gemm/f64", target) && !has("gemm/fp4", target));
             assert_eq!(has("gemm/tf32", target), target == "gfx942");
-            let narrow = ["gfx942", "gfx950", "gfx1201"].contains(&target);
+            let narrow = !["gfx90a", "gfx1100"].contains(&target);
             assert_eq!(has("gemm/fp8", target), narrow, "{target}");
         }
     }

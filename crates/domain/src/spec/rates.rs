@@ -68,6 +68,9 @@ const GFX950: Rates = [128, 256, 0, 4096, 4096, 8192, 16384, 16384, 8192];
 const GFX11: Rates = [8, 256, 0, 512, 512, 0, 0, 0, 512];
 /// RDNA 4: the specifications of RX 9070 XT (194.6 TFLOP/s = 64 x 1,024 x 2.97 GHz).
 const GFX12: Rates = [8, 256, 0, 1024, 1024, 2048, 0, 0, 2048];
+/// CDNA 5: MI455X's product page and white paper (40.26 PFLOP/s of fp4 = 256 x 65,536 x 2.4 GHz), for
+/// one pair of compute units. That of 16 bits stands on the page alone; of others nothing is stated.
+const GFX1250: Rates = [0, 0, 0, 0, 8192, 32768, 0, 65536, 0];
 
 /// Of one multiprocessor of a compute capability, as major and minor; empty where it is unknown.
 pub fn cuda(capability: (u32, u32)) -> BTreeMap<Dtype, f64> {
@@ -95,6 +98,7 @@ pub fn hip(target: &str) -> BTreeMap<Dtype, f64> {
         "gfx942" => GFX942,
         "gfx950" => GFX950,
         "gfx1200" | "gfx1201" => GFX12,
+        "gfx1250" => GFX1250,
         target if target.starts_with("gfx110") || target.starts_with("gfx115") => GFX11,
         _ => UNKNOWN,
     })

@@ -178,7 +178,8 @@ fn elements_that_share_scales_are_multiplied_by_matrix_units_of_cdna_4_and_5() {
 fn are_multiplied_by_matrix_units(gfx: &str, kernel: &str, threads: u32) {
     let machine = Machine::with(&AMD);
     machine.suite(AMD_SUITE);
-    let ended = machine.run_own(&format!("gfx={gfx},units=6"), &[&format!("gemm/*/*/{kernel}")]);
+    let cases = format!("gemm/*/*/{kernel}");
+    let ended = machine.run_own(&format!("gfx={gfx},units=6"), &[&cases]);
     assert_eq!(ended.iter().filter(|(_, ended)| ended.is_ok()).count(), 4);
     let log = machine.log();
     let (family, _) = kernel.split_once('_').expect("two words");

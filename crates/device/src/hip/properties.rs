@@ -118,9 +118,8 @@ fn exps_per_clock(target: &str) -> Option<f64> {
     }
 }
 
-/// Compute units for each that the driver counts: of RDNA it counts pairs. Of CDNA 5 a unit is a
-/// pair in the catalogue too (a work-group processor). Of a target that is not known, units are what
-/// the driver counts.
+/// Compute units for each that the driver counts: of RDNA it counts pairs. Of CDNA 5 a unit is such
+/// a pair (a work-group processor), and of a target that is not known what the driver counts.
 fn units_each(target: &str) -> u32 {
     let is_rdna = ["gfx10", "gfx11", "gfx120"].iter().any(|family| target.starts_with(family));
     if is_rdna { 2 } else { 1 }

@@ -68,8 +68,8 @@ const GFX950: Rates = [128, 256, 0, 4096, 4096, 8192, 16384, 16384, 8192];
 const GFX11: Rates = [8, 256, 0, 512, 512, 0, 0, 0, 512];
 /// RDNA 4: the specifications of RX 9070 XT (194.6 TFLOP/s = 64 x 1,024 x 2.97 GHz).
 const GFX12: Rates = [8, 256, 0, 1024, 1024, 2048, 0, 0, 2048];
-/// CDNA 5: MI455X's product page and white paper (40.26 PFLOP/s of fp4 = 256 x 65,536 x 2.4 GHz), for
-/// one pair of compute units. That of 16 bits stands on the page alone; of others nothing is stated.
+/// CDNA 5, of a work-group processor: MI455X's product page and white paper (40.26 PFLOP/s of fp4 =
+/// 256 x 65,536 x 2.4 GHz). The rate of bf16 stands on the page alone; of others nothing is stated.
 const GFX1250: Rates = [0, 0, 0, 0, 8192, 32768, 0, 65536, 0];
 
 /// Of one multiprocessor of a compute capability, as major and minor; empty where it is unknown.

@@ -66,7 +66,7 @@ found $include/lane_stream_k.h 's/got\[i\] = load_fresh(.*);/{ & __builtin_amdgc
 found $include/lanes.h '/^DEVICE void shared_barrier/,/^}/s/, "local"//' \
     "gemm_bf16_rdna4: .*: s_wait_loadcnt" amd gemm/rdna4_wmma.hip gfx1201
 found $include/lane_product.h \
-    's/next.fetch(p, tile, which.at(step + 1 + S::AHEAD));/&\n    __builtin_amdgcn_s_wait_loadcnt(0);/' \
+    's/next.fetch(p, tile, which.at(step + 1 + S::AHEAD));/&\n    asm volatile("s_wait_loadcnt 0x0");/' \
     "gemm_fp8_cdna5: .*: s_wait_loadcnt" amd gemm/cdna5_wmma.hip gfx1250
 # Words of a load that go their own ways: the compiler moves them, and waits, before they are needed.
 found $include/lanes.h 's/^\( *\)to = __builtin_bit_cast(LoadedWords<2>/\1__builtin_amdgcn_s_waitcnt(0xf70);\n&/' \

@@ -21,10 +21,15 @@ DEVICE u32 wave_index() { return thread_index() / LANES; }
 DEVICE u32 of_lane(u32 value, u32 lane) {
   return u32(__builtin_amdgcn_ds_bpermute(i32(lane * 4), i32(value)));
 }
+// A bit for each lane of the wave that says so.
+DEVICE u64 which_lanes(bool says) {
+  if constexpr (LANES == 64) return __builtin_amdgcn_ballot_w64(says);
+  else return __builtin_amdgcn_ballot_w32(says);
+}
 // Whether any lane of the wave says so.
-DEVICE bool any_lane(bool says) { return __builtin_amdgcn_ballot_w64(says) != 0; }
+DEVICE bool any_lane(bool says) { return which_lanes(says) != 0; }
 // How many lanes of the wave say so, in a scalar register.
-DEVICE u32 lanes_that(bool says) { return u32(__builtin_popcountll(__builtin_amdgcn_ballot_w64(says))); }
+DEVICE u32 lanes_that(bool says) { return u32(__builtin_popcountll(which_lanes(says))); }
 // What all lanes of a wave have alike, in a scalar register.
 DEVICE u32 of_wave(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
 

@@ -11,15 +11,20 @@
 #include "block_sum.h"
 #include "count.h"
 #include "lane_count.h"
+#include "lane_grouped.h"
 #include "lane_product.h"
 #include "lane_scaled.h"
 #include "params.h"
 #include "amd_check.h"
+#include "amd_groups.h"
 #include "amd_scaled.h"
 
 namespace cdna5 {
 #include "../../kernels/compute/cdna5_wmma.hip"
 #include "../../kernels/gemm/cdna5_wmma.hip"
+}
+namespace cdna5_grouped {
+#include "../../kernels/gemm/cdna5_wmma_grouped.hip"
 }
 namespace cdna5_scaled {
 #include "../../kernels/gemm/cdna5_wmma_scaled.hip"
@@ -44,6 +49,9 @@ template <class In, class Out> void check(const char* name, void (*kernel)(GemmP
 
 #define PRODUCT(IN, OUT, NAME)                                                                    \
   check<IN, OUT>("gemm/" #NAME "/cdna5_wmma", cdna5::gemm_##NAME##_cdna5)
+// `depth`: of a stage, along k.
+#define GROUPED(IN, OUT, NAME, DEPTH)                                                             \
+  check<IN, OUT>("grouped/" #NAME "/cdna5_wmma", cdna5_grouped::grouped_##NAME##_cdna5, DEPTH)
 // Multiply-adds of one step of a block: waves x chains x 16 x 16 x depth; two steps.
 #define COUNT(NAME, DEPTH)                                                                        \
   check_count("compute/" #NAME "/cdna5", cdna5::compute_##NAME##_cdna5,                           \
@@ -62,6 +70,12 @@ int main(int count, char** arguments) {
   if (asked("int8")) PRODUCT(i8, i32, int8);
   if (asked("mxfp8")) check_scaled("gemm/mxfp8/cdna5_wmma", cdna5_scaled::gemm_mxfp8_cdna5, 8);
   if (asked("mxfp4")) check_scaled("gemm/mxfp4/cdna5_wmma", cdna5_scaled::gemm_mxfp4_cdna5, 4);
+  if (!model::planted) {
+    GROUPED(bf16, bf16, bf16, 32);
+    GROUPED(f16, f16, f16, 32);
+    GROUPED(e4m3, bf16, fp8, 128);
+    GROUPED(i8, i32, int8, 64);
+  }
   COUNT(bf16, 32);
   COUNT(f16, 32);
   COUNT(fp8, 128);

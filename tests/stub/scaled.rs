@@ -24,14 +24,15 @@ shapes = [[64, 48, 96], [5, 16, 160]]
 fn run(capability: u32) -> (Vec<Ended>, Vec<String>) {
     let machine = Machine::with(&NVIDIA);
     machine.suite(NVIDIA_SUITE);
-    let mut ended = machine.run_own(&format!("capability={capability},units=6"), &["gemm/*"]);
+    // The first driver for 10.7 is that of CUDA 13.4.
+    let script = format!("driver=13040,capability={capability}");
+    let mut ended = machine.run_own(&format!("{script},units=6"), &["gemm/*"]);
     let mut log = machine.log();
     // Older devices have no such peaks. Their work grows with the units.
     if capability >= 100 {
         let machine = Machine::with(&NVIDIA);
         machine.suite(NVIDIA_SUITE);
-        let script = format!("capability={capability},units=1");
-        ended.extend(machine.run_own(&script, &["compute/*"]));
+        ended.extend(machine.run_own(&format!("{script},units=1"), &["compute/*"]));
         log.extend(machine.log());
     }
     (ended, log)
@@ -97,15 +98,17 @@ fn compute_capability_10_has_them_by_tensor_memory() {
 }
 
 #[test]
-fn compute_capability_10_3_multiplies_96_of_4_bits_along_k() {
-    let (outcomes, log) = run(103);
-    let longer = ["sm103_tcgen05_pair", "sm100_tcgen05_pair", "sm100_tcgen05", "portable"];
-    assert_eq!(measured(&outcomes, "gemm/mxfp4/131x200x160"), longer);
-    assert_eq!(measured(&outcomes, "gemm/nvfp4/131x200x160")[..4], longer);
-    let mxfp8 = measured(&outcomes, "gemm/mxfp8/131x200x160");
-    assert_eq!(mxfp8[..2], ["sm100_tcgen05_pair", "sm100_tcgen05"]);
-    let (shape, _) = launch(&log, "gemm_mxfp4_tcgen05_longer");
-    assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=227456 cluster=[2, 1, 1]");
+fn compute_capability_10_3_and_10_7_multiply_96_of_4_bits_along_k() {
+    for capability in [103, 107] {
+        let (outcomes, log) = run(capability);
+        let longer = ["sm103_tcgen05_pair", "sm100_tcgen05_pair", "sm100_tcgen05", "portable"];
+        assert_eq!(measured(&outcomes, "gemm/mxfp4/131x200x160"), longer);
+        assert_eq!(measured(&outcomes, "gemm/nvfp4/131x200x160")[..4], longer);
+        let mxfp8 = measured(&outcomes, "gemm/mxfp8/131x200x160");
+        assert_eq!(mxfp8[..2], ["sm100_tcgen05_pair", "sm100_tcgen05"]);
+        let (shape, _) = launch(&log, "gemm_mxfp4_tcgen05_longer");
+        assert_eq!(shape, "grid=[6, 1, 1] block=[256, 1, 1] shared=227456 cluster=[2, 1, 1]");
+    }
 }
 
 #[test]
@@ -150,12 +153,14 @@ fn a_kernel_that_leaves_tensor_scales_out_is_found_by_the_run() {
         (100, "sm100_tcgen05"),
         (100, "sm100_tcgen05_pair"),
         (103, "sm103_tcgen05_pair"),
+        (107, "sm103_tcgen05_pair"),
         (120, "sm120_mma"),
         (90, "portable"),
     ] {
         let machine = Machine::with(&NVIDIA);
         machine.suite(NVIDIA_SUITE);
-        let script = format!("capability={capability},text=return sum * factor;=>return sum;");
+        let script =
+            format!("driver=13040,capability={capability},text=return sum * factor;=>return sum;");
         let case = format!("gemm/nvfp4/131x200x160/{kernel}");
         let args = ["run", "--suite", "own.toml", "--out", "out", &case];
         let said = say(&mut machine.fizeau(&script, &args));

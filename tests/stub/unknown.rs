@@ -220,3 +220,50 @@ fn an_unknown_part_of_a_known_architecture_is_told_in_the_plan_and_by_doctor() {
     let is_told = |one: &Value| one["what"] == "hip:0" && one["state"] == "absent";
     assert!(findings.as_array().expect("findings").iter().any(is_told), "{findings}");
 }
+
+/// Peaks and a product of each type of tensor memory.
+const PRODUCTS: &str = r#"
+[compute]
+dtypes = ["bf16", "tf32", "fp8", "nvfp4", "int8"]
+
+[gemm]
+dtypes = ["bf16", "tf32", "fp8", "nvfp4", "int8"]
+shapes = [[131, 200, 160]]
+"#;
+
+/// Compute capability 10.7 is known: its own kernels are planned before older ones, and no note
+/// says that the architecture is in no table.
+#[test]
+fn rubin_has_kernels_of_its_own() {
+    let machine = Machine::with(&NVIDIA);
+    machine.suite(PRODUCTS);
+    let plan = |suite: &str| -> Vec<String> {
+        let args = ["list", "--suite", suite, "--json"];
+        let said = say(&mut machine.fizeau("driver=13040,units=1,capability=107", &args));
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+        assert!(!said.out.contains("is in no table of fizeau"), "{}", said.out);
+        let plan = json(&said);
+        let rows = plan["cases"].as_array().expect("cases").iter();
+        rows.filter_map(|row| Some(row["id"].as_str()?.to_owned())).collect()
+    };
+    let (products, all) = (plan("own.toml"), plan("stub.toml"));
+    for dtype in ["bf16", "tf32", "fp8", "nvfp4", "int8"] {
+        for operation in ["compute", "gemm"] {
+            let start = format!("{operation}/{dtype}/");
+            let first = products.iter().find(|id| id.starts_with(&start)).expect(&start);
+            // Tensor memory multiplies no int8 there.
+            let native = if dtype == "int8" { "mma" } else { "tcgen05" };
+            assert!(first.contains(native), "{first}");
+        }
+    }
+    assert!(!products.iter().any(|id| id.contains("int8") && id.contains("tcgen05")));
+    for (operation, native) in [
+        ("attention/prefill/bf16/", "sm100_tcgen05"),
+        ("attention/decode/bf16/", "sm100_mma"),
+        ("stream/copy/", "sm90_bulk"),
+        ("access/distributed/", "sm90_cluster"),
+    ] {
+        let mut of_it = all.iter().filter(|id| id.starts_with(operation));
+        assert!(of_it.any(|id| id.contains(native)), "{operation} {native}: {all:#?}");
+    }
+}

@@ -21,5 +21,5 @@ trial() { # NAME ARGUMENTS..
 }
 for number in $(seq "$count"); do
     trial "same-$number" --seed "$number" --program target/debug/fizeau
-    trial "planted-$number" --seed "$number" --b-env "FIZEAU_PLANT=$planted=0.1"
+    trial "planted-$number" --seed "$number" --env-b "FIZEAU_PLANT=$planted=0.1"
 done

@@ -22,7 +22,7 @@ formats=(terminal markdown csv json html nccl-tests nvbandwidth superbench)
 for record in "${records[@]}"; do
     for format in "${formats[@]}"; do sum_of report "$record" --format "$format"; done
     for more in --summary '--summary --json' '--format nccl-tests --json' \
-        '--format nvbandwidth --json' '--against h100-sxm' "--against ${records[0]}"; do
+        '--format nvbandwidth --json' '--vs h100-sxm' "--vs ${records[0]}"; do
         # shellcheck disable=SC2086 # words
         sum_of report "$record" $more
     done
@@ -33,11 +33,11 @@ for record in "${records[@]}"; do
     done
 done
 for a in "${records[@]}"; do
-    for b in "${records[@]}"; do sum_of compare "$a" --with "$b" --across --format json; done
-    sum_of compare "${records[0]}" --with "$a" --across
+    for b in "${records[@]}"; do sum_of compare "$a" --vs "$b" --across --format json; done
+    sum_of compare "${records[0]}" --vs "$a" --across
 done
 for format in terminal html; do
-    sum_of compare "${records[2]}" --with "${records[3]}" --across --format "$format"
+    sum_of compare "${records[2]}" --vs "${records[3]}" --across --format "$format"
 done
 for part in h100-sxm h200-sxm mi300x b200-sxm; do
     for model in llama-3.1-8b llama-3.3-70b deepseek-v3; do

@@ -52,12 +52,15 @@ pub struct AbArgs {
     /// (docs/your-kernel.md). Points that both kernels have are compared
     #[arg(long, value_name = "NAME|FILE")]
     pub kernel: Vec<String>,
+    /// Side B of what is given once for A: the other kernel, program or device
+    #[arg(long, value_name = "B")]
+    pub vs: Option<String>,
     /// Set an environment variable for A; repeat it for more
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub a_env: Vec<Variable>,
+    #[arg(long, alias = "a-env", value_name = "NAME=VALUE")]
+    pub env_a: Vec<Variable>,
     /// Set an environment variable for B; repeat it for more
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub b_env: Vec<Variable>,
+    #[arg(long, alias = "b-env", value_name = "NAME=VALUE")]
+    pub env_b: Vec<Variable>,
     /// The least change that counts: a share (0.02) or a percentage (2%)
     #[arg(long, value_name = "SHARE", default_value_t = Share(LEAST_EFFECT))]
     pub least_effect: Share,
@@ -76,15 +79,32 @@ pub struct AbArgs {
 }
 
 /// What to add to a command line that gives no second side.
-const NO_SECOND_SIDE: &str = "A is this program, and B is not given. Name what differs: --program \
-                              PATH for B, or --device, --kernel or --program twice, or --a-env \
-                              or --b-env NAME=VALUE. To compare a side with itself, give it twice";
+const NO_SECOND_SIDE: &str = "A is this program, and B is not given. Name what differs: --program, \
+                              --kernel or --device of A and --vs with that of B, or --env-a or \
+                              --env-b NAME=VALUE; --program PATH alone is B. To compare a side with itself, give it twice";
 
 impl AbArgs {
+    /// The same with the value of --vs as the second of the option that is given once.
+    fn with_second_side(&self) -> Result<AbArgs, Usage> {
+        let mut args = self.clone();
+        let Some(other) = args.vs.take() else { return Ok(args) };
+        if args.kernel.len() == 1 {
+            args.kernel.push(other);
+        } else if args.program.len() == 1 {
+            args.program.push(other.into());
+        } else if args.device.len() == 1 {
+            args.device.push(other);
+        } else {
+            let why = "--vs is B of --kernel, --program or --device, which is given once, for A";
+            return Err(Usage(why.into()));
+        }
+        Ok(args)
+    }
+
     /// Whether the command line says what A and B are.
     fn has_two_sides(&self) -> bool {
         let is_twice = [self.device.len(), self.kernel.len()].iter().any(|count| *count > 1);
-        let has_variables = !(self.a_env.is_empty() && self.b_env.is_empty());
+        let has_variables = !(self.env_a.is_empty() && self.env_b.is_empty());
         is_twice || has_variables || !self.program.is_empty() || !self.kernel.is_empty()
     }
 }
@@ -118,6 +138,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let words = "--least-effect and --error-rate are between 0 and 1; write 0.02 for 2 %";
         return Err(Usage(words.into()).into());
     }
+    let args = &args.with_second_side()?;
     if !args.has_two_sides() {
         return Err(Usage(NO_SECOND_SIDE.into()).into());
     }
@@ -230,7 +251,7 @@ fn sides(args: &AbArgs, global: &Global) -> anyhow::Result<[Setting; 2]> {
     let [kernel_of_a, kernel_of_b] = kernels;
     let [device_of_a, device_of_b] = devices;
     let data = global.data.clone();
-    let variables = args.a_env.clone();
+    let variables = args.env_a.clone();
     Ok([
         Setting {
             program: a,
@@ -243,7 +264,7 @@ fn sides(args: &AbArgs, global: &Global) -> anyhow::Result<[Setting; 2]> {
             program: b,
             device: device_of_b,
             data,
-            variables: args.b_env.clone(),
+            variables: args.env_b.clone(),
             kernel: kernel_of_b,
         },
     ])
@@ -445,5 +466,34 @@ fn keep_the_record_alone(directory: &Path) {
     for file in files.filter(|file| file.file_name() != store::FILE) {
         // What cannot be removed stays.
         let _ = fs::remove_file(file.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    /// `ab` with these words after it.
+    fn args(words: &str) -> Result<AbArgs, Usage> {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            args: AbArgs,
+        }
+        let words = std::iter::once("ab").chain(words.split_whitespace());
+        Only::try_parse_from(words).expect("parsed").args.with_second_side()
+    }
+
+    #[test]
+    fn vs_is_the_second_of_what_is_given_once() {
+        let kernels = args("--device host --kernel portable --vs avx2").expect("two kernels");
+        assert_eq!(kernels.kernel, ["portable", "avx2"]);
+        assert_eq!(kernels.device, ["host"], "one device for both");
+        let programs = args("--program old --vs new --device host").expect("two programs");
+        assert_eq!(programs.program, [PathBuf::from("old"), PathBuf::from("new")]);
+        let devices = args("--device cuda:0 --vs cuda:1").expect("two devices");
+        assert_eq!(devices.device, ["cuda:0", "cuda:1"]);
+        assert!(args("--vs new").is_err() && args("--kernel a --kernel b --vs c").is_err());
     }
 }

@@ -24,12 +24,12 @@ use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
     /// The record to compare against and the record to judge, or the directories they are in; with
-    /// --with, all records to compare against
+    /// --vs, all records to compare against
     #[arg(value_name = "A", required = true)]
     pub before: Vec<PathBuf>,
     /// The records to judge. Three runs on each side show how much runs differ by themselves, so
-    /// that a regression can fail: compare A1 A2 A3 --with B1 B2 B3
-    #[arg(long = "with", value_name = "B", num_args = 1..)]
+    /// that a regression can fail: compare A1 A2 A3 --vs B1 B2 B3
+    #[arg(long = "vs", alias = "with", value_name = "B", num_args = 1..)]
     pub after: Vec<PathBuf>,
     /// The change that counts: a share (0.05) or a percentage (5%)
     #[arg(long, value_name = "SHARE", default_value_t = Share(THRESHOLD))]
@@ -62,8 +62,8 @@ pub fn run(args: &CompareArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let (before, after) = match (&args.before[..], &args.after[..]) {
         ([before, after], []) => (vec![before.clone()], vec![after.clone()]),
         (_, []) => {
-            let words = "give two records, or several and then --with and the others: compare A1 \
-                         A2 A3 --with B1 B2 B3";
+            let words = "give two records, or several and then --vs and the others: compare A1 A2 \
+                         A3 --vs B1 B2 B3";
             return Err(Usage(words.into()).into());
         }
         (before, after) => (before.to_vec(), after.to_vec()),

@@ -36,6 +36,7 @@ mod global;
 mod hint;
 mod keeper;
 mod models;
+mod old_names;
 mod output;
 mod parent;
 mod parts;
@@ -131,7 +132,7 @@ pub enum Verb {
     Accept(Box<accept::AcceptArgs>),
     /// Check the bundle that an acceptance left: unchanged, signed by whom, verdict follows
     Verify(verify::VerifyArgs),
-    /// Judge all nodes together: which GPUs, nodes and racks are below contract, how surely
+    /// Judge all nodes together: find GPUs, nodes and racks below contract, with the confidence
     Fleet(fleet::FleetArgs),
     /// Learn a profile for `accept` from records of good machines, or print one
     Profile(profile::ProfileArgs),
@@ -189,6 +190,9 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(&nearest(error)),
     };
+    for note in old_names::notes(&words()) {
+        say(&note);
+    }
     let result = match cli.verb {
         None => print(NEXT),
         Some(Verb::Devices(args)) => devices::run(&args, &cli.global),
@@ -273,9 +277,12 @@ impl launch::RanksCommand for Cli {
 
 /// The same with the nearest word of this program as its tip.
 fn nearest(error: clap::Error) -> clap::Error {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    hint::with_nearest(error, Cli::command(), &words)
+    hint::with_nearest(error, Cli::command(), &words())
+}
+
+/// The words of this command line, without the program's name.
+fn words() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// What clap says of a command line, which it quotes as it was given; the exit code.

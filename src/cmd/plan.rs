@@ -33,7 +33,7 @@ pub fn default_suite(device: &str) -> &'static str {
 /// What to measure, and where.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlanArgs {
-    /// Cases to select: whole parts of the beginning of their ids (stream, gemm/bf16), or a glob
+    /// Cases to select: the first parts of their ids (stream, gemm/bf16), or a glob
     /// ('*bf16*'). '!' before a selector excludes what it selects [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,

@@ -15,7 +15,7 @@ use fizeau_domain::{
         AVAILABLE_MIN, Cache, Check, Contrast, Failure, InRegime, Integrity, Measurement, Outcome,
         Regime, Samples,
     },
-    spec::{Properties, Yardstick},
+    spec::Yardstick,
     stats::{Summary, quantile},
     suite::MeasureSettings,
     units::{Megahertz, Seconds},
@@ -141,16 +141,18 @@ fn measure_workload(
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let units = case.point.units().unwrap_or(device.properties().units);
-    let watch = Watch::begin(case, device.properties());
     let state = State { cache, regime: asked, before: Seconds(0.0) };
-    let (mut taken, mut available) = sample(rank, workload, units, state, settings)?;
-    let mut lost = watch.lost();
-    if available.is_some_and(|share| share < AVAILABLE_MIN) {
-        let watch = Watch::begin(case, device.properties());
-        let again = sample(rank, workload, units, state, settings)?;
-        if again.1 > available {
-            (taken, available) = again;
-            lost = watch.lost();
+    let mut attempt = || -> Result<(Taken, Lost), DeviceError> {
+        let watch = Watch::begin(case, rank);
+        let (taken, available) = sample(rank, workload, units, state, settings)?;
+        Ok((taken, watch.lost(available)))
+    };
+    let (mut taken, mut lost) = attempt()?;
+    // A quota would take as much again.
+    if lost.to_others() > 1.0 - AVAILABLE_MIN {
+        let again = attempt()?;
+        if again.1.to_others() < lost.to_others() {
+            (taken, lost) = again;
         }
     }
     let rank_times = times_of_ranks(device, &taken.samples)?;
@@ -193,7 +195,7 @@ fn measure_workload(
         tier: None,
         rank_times,
         check,
-        available,
+        available: lost.available,
         stopped_by_quota: lost.by_quota,
         waited: lost.by_waiting,
         telemetry,
@@ -304,19 +306,33 @@ struct Watch {
     before: Option<Seconds>,
     /// Threads that work at once.
     threads: u32,
-    /// What this process's threads had run and waited before; none where a GPU works, which works
-    /// on while the thread that feeds it waits.
+    /// What this process's threads had run and waited before. None where a GPU works, which works
+    /// on while the thread that feeds it waits, and where threads or ranks of this run share CPUs,
+    /// which wait for each other.
     delay: Option<RunDelay>,
 }
 
-/// Shares of the time of a case that its threads lost, 0..1; none where nobody counts.
+/// Shares that a case lost, 0..1; none where nobody counts.
 struct Lost {
+    /// The share of its units that was there just before and just after it.
+    available: Option<f64>,
     by_quota: Option<f64>,
     by_waiting: Option<f64>,
 }
 
+impl Lost {
+    /// The share that other processes took, before, after or during the case.
+    fn to_others(&self) -> f64 {
+        let around = self.available.map_or(0.0, |share| 1.0 - share);
+        // A thread that a quota stops waits too, by the kernel's count.
+        let during = self.by_waiting.unwrap_or(0.0) - self.by_quota.unwrap_or(0.0);
+        around.max(during)
+    }
+}
+
 impl Watch {
-    fn begin(case: &Case, properties: &Properties) -> Watch {
+    fn begin(case: &Case, Rank { device, peers }: Rank<'_>) -> Watch {
+        let properties = device.properties();
         let is_host = properties.backend == "host";
         // A GPU works on while the one thread that feeds it is stopped.
         let threads = match &case.point {
@@ -324,14 +340,16 @@ impl Watch {
             point if is_host => point.units().unwrap_or(properties.units),
             _ => 1,
         };
-        let delay = RunDelay::now().filter(|_| is_host);
+        let has_cpus = is_host && threads <= properties.units && peers.processes() == 1;
+        let delay = RunDelay::now().filter(|_| has_cpus);
         Watch { since: clock::now(), before: host::groups().stopped(), threads, delay }
     }
 
-    /// What was lost since.
-    fn lost(&self) -> Lost {
+    /// What was lost since, of which the units that were there before and after are known.
+    fn lost(&self, available: Option<f64>) -> Lost {
         let waited = self.delay.zip(RunDelay::now());
         Lost {
+            available,
             by_quota: self.by_quota(),
             by_waiting: waited.and_then(|(before, now)| now.share_since(&before)),
         }

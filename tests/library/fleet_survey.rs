@@ -519,6 +519,10 @@ fn the_page_of_a_fleet_is_light_and_shows_who_fails_and_nothing_as_markup() {
         page[body..].starts_with("<h1 class=fail>FAIL  40 nodes, 320 GPUs, one session: "),
         "{page}"
     );
+    let place = |words: &str| page.find(words).expect(words);
+    assert!(place("<p class=do>Do: ") < place("id=evidence"), "what to do comes first");
+    assert!(place("id=evidence") < place("id=map"), "what fails comes before the map");
+    assert!(place("id=map") < place("id=open"), "what is not decided comes after it");
     assert!(!page.contains("<b>") && page.contains("&lt;b&gt;"));
     assert!(page.contains("n3 cuda:5: memory read, loses 8."), "{page}");
     assert!(page.contains("History, beside today's median: 2026-11-20T10:00:00Z -8."), "{page}");

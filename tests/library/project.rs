@@ -547,6 +547,11 @@ fn what_does_not_fit_has_no_rate_and_names_options_that_fit() {
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         let warned = said.find("does not fit on").expect("the first words");
         assert!(warned < said.find("Parameters").expect("facts"), "{said}");
+        // People are shown no row that cannot run.
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.matches("does not fit on").count(), 1, "{said}");
+        assert!(!words.contains("Layouts and requests at once"), "{said}");
+        assert!(words.contains(" not fit into memory "), "{said}");
         let warnings = shown["warnings"].as_array().expect("warnings");
         let first = warnings.first().and_then(|one| one.as_str()).expect("a warning");
         let options = options(first);

@@ -25,7 +25,7 @@ fn without_a_second_side_it_asks_for_one() {
         let given = ["ab", FEW, "--suite", "tiny.toml", "--out", "trial"];
         let said = say(&mut place.fizeau(given.iter().chain(more).copied()));
         assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
-        for words in ["B is not given", "--program PATH", "--b-env"] {
+        for words in ["B is not given", "--program PATH", "--env-b"] {
             assert!(said.err.contains(words), "{words}: {}", said.err);
         }
         assert!(!place.path("trial").exists(), "{more:?}");
@@ -120,7 +120,7 @@ fn what_cannot_be_measured_is_an_error_that_says_so() {
     for (args, code, words) in [
         (&["ab", "--kernel", "one"][..], 2, "given twice"),
         (&["ab", "--least-effect", "2"], 2, "between 0 and 1"),
-        (&["ab", "--b-env", "=1"], 2, "NAME=VALUE"),
+        (&["ab", "--env-b", "=1"], 2, "NAME=VALUE"),
         (&["ab", "--program", "./missing", "--device", "fake:"], 3, "cannot start ./missing"),
         (&["ab", "--program", "/bin/false", "--device", "fake:"], 3, "/bin/false list ended with"),
     ] {

@@ -125,7 +125,7 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["list", "["], "not a selector"),
         (&["list", "--backend", "cuda9"], "(nearest: cuda); there are"),
         (&["list", "--backend", "fake:hicc"], "hicc"),
-        (&["compare", "a"], "--with"),
+        (&["compare", "a"], "--vs"),
         (&["compare", "a", "b", "--threshold", "much"], "0.05 or 5%"),
         (&["compare", "a", "b", "--waive", "["], "is not a selector"),
         (&["launch", "-n", "2", "--", "run", "--devise=cuda"], "--device"),
@@ -418,10 +418,10 @@ fn a_slower_run_is_a_regression() {
     let differs = say(&mut place.fizeau(["compare", "a", "c"])).ended(4);
     assert!(differs.out.contains("differs"));
     let with = |more: &[&str]| {
-        let given = ["compare", "a", "a2", "--with", "c", "c2"];
+        let given = ["compare", "a", "a2", "--vs", "c", "c2"];
         say(&mut place.fizeau(given.into_iter().chain(more.iter().copied())))
     };
-    say(&mut place.fizeau(["compare", "a", "a2", "--with", "b", "b2"])).ended(0);
+    say(&mut place.fizeau(["compare", "a", "a2", "--vs", "b", "b2"])).ended(0);
     let slower = with(&[]);
     assert_eq!(slower.code, Some(1), "{}{}", slower.out, slower.err);
     assert!(slower.out.contains("slower"));

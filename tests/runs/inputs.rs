@@ -224,7 +224,7 @@ fn no_report_is_written_over_a_record() {
         &["report", "a", "--format", "csv", "--out", "record.jsonl"],
         &["compare", "a", "b", "--format", "csv", "--out", "b/record.jsonl"],
         &["compare", "b", "a", "--out", "linked.csv"],
-        &["compare", "b", "--with", "a", "--out", "points.csv"],
+        &["compare", "b", "--vs", "a", "--out", "points.csv"],
     ] {
         let said = say(&mut place.fizeau(args));
         assert_eq!(said.code, Some(2), "{args:?}: {}", said.err);

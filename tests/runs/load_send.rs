@@ -85,6 +85,10 @@ fn open_and_closed_loops_are_sent_counted_and_reported() {
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.err.contains("level 2: open loop, 80 requests/s, Poisson; 40"), "{}", told.err);
     assert!(told.out.contains("80 requests/s, open loop"), "{}", told.out);
+    let shown = told.out.lines().count();
+    assert!(shown <= 17 && !told.out.contains("Quantiles"), "one screen: {}", told.out);
+    let page = fs::read_to_string(place.path("out/report.html")).expect("a page");
+    assert!(page.contains("Quantiles") && page.contains("TTFT P50"), "the page has all");
     let (all, stop) = rows(&place, "out");
     assert_eq!(counts(&all), [(Ending::Answered, 25 + 45)].into());
     assert_eq!(all.iter().filter(|row| row.is_warmup).count(), 10);

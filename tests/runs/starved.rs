@@ -308,5 +308,6 @@ fn other_processes_that_take_the_cpus_are_counted_within_each_case() {
     for one in measured {
         let waited = one.waited.expect("this kernel counts what threads wait");
         assert!(waited > 0.2, "{}: {waited}", one.case);
+        assert!(one.disturbed(), "{}: {:?} of its CPUs left", one.case, one.share_left());
     }
 }

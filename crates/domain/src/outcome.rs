@@ -484,7 +484,8 @@ impl Outcome {
 
 impl Measurement {
     /// Whether less than [`AVAILABLE_MIN`] of its units was there for the case: by a CPU quota, or
-    /// by other processes on the same cores. What was measured is then not the machine alone.
+    /// by other processes on the same cores, before and after it or while it ran. What was measured
+    /// is then not the machine alone.
     pub fn disturbed(&self) -> bool {
         self.share_left().is_some_and(|share| share < AVAILABLE_MIN)
     }
@@ -494,10 +495,13 @@ impl Measurement {
         self.stopped_by_quota.is_some_and(|share| 1.0 - share < AVAILABLE_MIN)
     }
 
-    /// The share of its units that was there for the case, where either witness tells.
+    /// The share of its units that was there for the case, 0..1: the least of what a probe before
+    /// and after it found, what a quota left, and what the kernel's count of run delay left while
+    /// it ran. None where none of the three is known.
     pub fn share_left(&self) -> Option<f64> {
-        let left = self.stopped_by_quota.map(|share| 1.0 - share);
-        [self.available, left].into_iter().flatten().min_by(f64::total_cmp)
+        let [quota, waited] =
+            [self.stopped_by_quota, self.waited].map(|lost| lost.map(|share| 1.0 - share));
+        [self.available, quota, waited].into_iter().flatten().min_by(f64::total_cmp)
     }
 
     /// What disturbed it, in words that follow a run's name; `None` where nothing did.

@@ -131,7 +131,7 @@ fn outcome(comparison: &Comparison) -> String {
         (0, 0) => "No case got worse".to_owned(),
         (0, longer) => format!(
             "{} took longer, which so few runs may do by themselves (take three runs of each: \
-             compare A1 A2 A3 --with B1 B2 B3)",
+             compare A1 A2 A3 --vs B1 B2 B3)",
             cases(longer)
         ),
         (worse, _) => format!("{} got worse", cases(worse)),

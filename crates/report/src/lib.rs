@@ -68,10 +68,11 @@ pub use frontier::{Rung, document as frontier};
 pub use line::{Finished, finished};
 pub use load::{
     Join as LoadJoin, Results as LoadResults, ab::document as load_ab, document as load,
+    summary as load_summary,
 };
 pub use nccl_tests::nccl_tests;
 pub use nvbandwidth::nvbandwidth;
-pub use projection::document as projection;
+pub use projection::{document as projection, of_what_fits as projection_of_what_fits};
 pub use reproduction::{Bundled, document as reproduction, listed as claims_listed};
 pub use run::document as run;
 pub use search::document as search;

@@ -231,13 +231,14 @@ fn held_by_quota(record: &Record) -> Option<String> {
 fn disturbed(record: &Record) -> Option<String> {
     let by_others = |one: &&Measurement| one.disturbed() && !one.held_by_quota();
     let shares = measurements(record).filter(by_others);
-    let mut shares: Vec<_> = shares.filter_map(|one| Some((one.available?, &one.case))).collect();
+    let mut shares: Vec<_> =
+        shares.filter_map(|one| Some((one.share_left()?, &one.case))).collect();
     shares.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, case) = shares.first()?;
     let were = if shares.len() == 1 { "case was" } else { "cases were" };
     Some(format!(
         "{} {were} disturbed: other processes took CPU time on the same cores and left less than \
-         {:.0} % of their arithmetic, only {:.0} % to {case}. Their figures are too low for this \
+         {:.0} % of it, only {:.0} % to {case}. Their figures are too low for this \
          machine.",
         shares.len(),
         AVAILABLE_MIN * 100.0,

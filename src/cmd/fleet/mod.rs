@@ -27,7 +27,7 @@ pub struct FleetArgs {
 #[derive(Subcommand, Clone, Debug)]
 pub enum What {
     /// Judge bundles, records and stores of many nodes together: which GPUs, nodes and racks are
-    /// below contract, how surely, and which nodes sent nothing
+    /// below contract, with what confidence, and which nodes sent nothing
     Survey(Box<survey::SurveyArgs>),
     /// Add bundles and records to a store: JSON Lines by date, which `survey` and databases read
     Collect(survey::CollectArgs),

@@ -33,7 +33,7 @@ use fizeau_projection::load::{
     search::Search,
     target::{Asked, Target},
 };
-use fizeau_report::{LoadResults, load as document};
+use fizeau_report::{LoadResults, load as document, load_summary};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
@@ -51,6 +51,10 @@ const METRICS: &str = "/metrics";
 
 /// The page of a run, in its directory.
 pub const PAGE: &str = "report.html";
+
+/// Lines of the summary that a run ends with. The names of its files come after it, so that all
+/// fits into 20 lines.
+const LINES_MAX: usize = 17;
 
 /// What a first request to end is answered.
 pub const STOPPING: &str = "sending no more requests; waiting for those under way; ask again \
@@ -416,6 +420,18 @@ impl Watcher for Keeper {
     }
 }
 
+/// At most [`LINES_MAX`] lines of a text, the last of which says where the others are.
+fn first_lines(text: &str, rows: &Path) -> String {
+    let count = text.lines().count();
+    if count <= LINES_MAX {
+        return text.to_owned();
+    }
+    let kept: Vec<&str> = text.lines().take(LINES_MAX - 1).collect();
+    let left = count - kept.len();
+    let where_else = format!("and {left} lines more: fizeau load report {}", shown(rows));
+    format!("{}\n{where_else}\n", kept.join("\n"))
+}
+
 /// Reports what the rows say.
 fn finish(
     directory: &Path,
@@ -435,11 +451,19 @@ fn finish(
     let is_answered = !levels.is_empty()
         && levels.iter().all(|level| level.answered > 0)
         && worst <= max_failed.0;
-    let document = document(&[results], None, goal);
-    let format = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
-    let page = document::render(&document, ReportFormat::Html, document::window(global))?;
+    let results = [results];
+    let window = document::window(global);
+    let document = document(&results, None, goal);
+    let page = document::render(&document, ReportFormat::Html, window)?;
     write_file(&directory.join(PAGE), page.as_bytes(), "--out DIR")?;
-    output::write_out(&document::render(&document, format, document::window(global))?)?;
+    let text = match global.json {
+        true => document::render(&document, ReportFormat::Json, window)?,
+        false => {
+            let summary = load_summary(&results, goal);
+            first_lines(&document::render(&summary, ReportFormat::Terminal, window)?, &rows)
+        }
+    };
+    output::write_out(&text)?;
     if worst > max_failed.0 {
         let [worst, most] = [worst, max_failed.0].map(|share| 100.0 * share);
         say(&format!("{worst:.1} % of the requests of a level failed: --max-failed is {most} %"));

@@ -15,7 +15,7 @@ use fizeau_domain::{model::Model, number, units::BytesPerSecond};
 use fizeau_projection::project::{
     Alternative, Demand, Layout, Link, Offer, Seen, Serving, Slo, project_with,
 };
-use fizeau_report::{format::csv, projection};
+use fizeau_report::{format::csv, projection, projection_of_what_fits};
 use std::{path::PathBuf, process::ExitCode};
 use what_if::{Base, WHAT_IFS_MAX};
 
@@ -26,9 +26,12 @@ pub struct ProjectArgs {
     #[command(flatten)]
     pub load: ModelArgs,
     /// Hardware: a part of the catalogue (h200, mi355x), or a record or its directory (several of
-    /// one machine with + between them); repeat it to compare
+    /// one machine with + between them)
     #[arg(long, value_name = "PART_OR_RECORD", required = true)]
     pub on: Vec<String>,
+    /// Other hardware to set beside it; repeat it for more
+    #[arg(long, value_name = "PART_OR_RECORD")]
+    pub vs: Vec<String>,
     /// Layouts: tp8 (tensor parallel), ep8 (experts dealt out, attention data-parallel), pp4 (a
     /// pipeline), tp2pp4 (both), 2xtp4 (two copies)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tp1")]
@@ -184,6 +187,9 @@ fn alternatives(
 /// Where the command line asks what cannot be, a record cannot be read, or the result cannot be
 /// written.
 pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let mut args = args.clone();
+    args.on.append(&mut args.vs);
+    let args = &args;
     let out = args.out.as_deref();
     let format = document::format_without_cases(args.format, out, global, "projections")?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
@@ -205,7 +211,11 @@ pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let alternatives = alternatives(args, &catalogue, &demand, &offers)?;
     let projected = project_with(demand, offers, alternatives);
     let projected = projected.map_err(|error| Usage(error.to_string()))?;
-    let document = projection(&projected);
+    let is_for_programs = matches!(format, ReportFormat::Csv | ReportFormat::Json);
+    let document = match is_for_programs {
+        true => projection(&projected),
+        false => projection_of_what_fits(&projected),
+    };
     let text = match format {
         ReportFormat::Csv => csv::of_tables(&document, &["points", "what_if_points"])?,
         _ => document::render(&document, format, document::window(global))?,

@@ -1,4 +1,4 @@
-//! `fizeau report --against`: records and parts of several generations beside each other.
+//! `fizeau report --vs`: records and parts of several generations beside each other.
 
 use super::ReportArgs;
 use crate::{
@@ -34,30 +34,30 @@ struct Given {
     part: Option<String>,
 }
 
-/// Sets what `--against` names and then the records beside each other.
+/// Sets what `--vs` names and then the records beside each other.
 ///
 /// # Errors
 /// Where a record cannot be read, a part is not known, or the report cannot be written.
 pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     #[cfg(feature = "png")]
     if args.png.is_some() {
-        let why = "--png writes charts, and --against has none: --out FILE.html makes a page";
+        let why = "--png writes charts, and --vs has none: --out FILE.html makes a page";
         return Err(Usage(why.into()).into());
     }
     let out = args.out.as_deref();
     let format = document::format_without_cases(args.format, out, global, "generations")?;
     let catalogue = plan::catalogue(global)?;
     let paths: Vec<PathBuf> =
-        args.against.iter().map(PathBuf::from).chain(args.records.iter().cloned()).collect();
+        args.vs.iter().map(PathBuf::from).chain(args.records.iter().cloned()).collect();
     disk::spare_records(out, &paths)?;
-    let against = args.against.iter().map(|name| match Path::new(name).exists() {
+    let against = args.vs.iter().map(|name| match Path::new(name).exists() {
         true => of_record(&catalogue, Path::new(name)),
         false => of_part(&catalogue, name),
     });
     let records = args.records.iter().map(|path| of_record(&catalogue, path));
     let given = against.chain(records).collect::<anyhow::Result<Vec<Given>>>()?;
     if given.len() < 2 {
-        let why = "--against sets generations beside each other: give a record too, or a second \
+        let why = "--vs sets generations beside each other: give a record too, or a second \
                    part";
         return Err(Usage(why.into()).into());
     }
@@ -100,7 +100,7 @@ fn of_record(catalogue: &Catalogue, path: &Path) -> anyhow::Result<Given> {
 }
 
 fn of_part(catalogue: &Catalogue, name: &str) -> anyhow::Result<Given> {
-    let (part, note) = part_called(catalogue, "--against", name)?;
+    let (part, note) = part_called(catalogue, "--vs", name)?;
     if let Some(note) = note {
         output::say(&note);
     }

@@ -42,8 +42,9 @@ pub struct ReportArgs {
     /// Generations beside each other: records of other parts, or parts of the catalogue alone
     /// (a100-sxm4-80), the oldest first; RECORD_OR_DIR is the newest. Shares of each part's limit,
     /// machine balance, what limits now, what to tune again first
-    #[arg(long, value_name = "RECORD_OR_PART", num_args = 1.., conflicts_with = "summary")]
-    pub against: Vec<String>,
+    #[arg(long, alias = "against", value_name = "RECORD_OR_PART", num_args = 1..,
+          conflicts_with = "summary")]
+    pub vs: Vec<String>,
     /// Also write each chart as a PNG file into this directory
     #[cfg(feature = "png")]
     #[arg(long, value_name = "DIR")]
@@ -55,7 +56,7 @@ pub struct ReportArgs {
 /// # Errors
 /// Where a record cannot be read or a file cannot be written.
 pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    if !args.against.is_empty() {
+    if !args.vs.is_empty() {
         return generations::run(args, global);
     }
     let paths = match args.records.as_slice() {

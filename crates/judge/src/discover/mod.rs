@@ -10,7 +10,7 @@ pub mod search;
 use fizeau_domain::{
     case::{AccessPoint, InstructionPoint, LatencyPoint, Point, StreamOperation, StreamPoint},
     dtype::Dtype,
-    outcome::{AVAILABLE_MIN, Measurement},
+    outcome::Measurement,
     random_peaks::RandomPeaks,
     units::{Bytes, BytesPerSecond, FlopsPerSecond, Megahertz, Seconds},
 };
@@ -144,7 +144,6 @@ impl Discovery {
         let reads = sweep(&all, StreamOperation::Read);
         let caches = caches(&chains, &reads);
         let memory = memory(&all, &chains, record.header.device.units);
-        let is_disturbed = |one: &&&Measurement| one.available.is_some_and(|of| of < AVAILABLE_MIN);
         Discovery {
             clock: clocks(&all),
             load_per_clock: per_clock(&reads, caches.first()),
@@ -153,7 +152,7 @@ impl Discovery {
             instructions: instructions(&all),
             arithmetic: arithmetic(&all, units, memory.read),
             others: others(&all),
-            disturbed: all.iter().filter(is_disturbed).count(),
+            disturbed: all.iter().filter(|one| one.disturbed()).count(),
             swept: chains.first().zip(chains.last()).map(|(first, last)| [first.0, last.0]),
             caches,
             memory,

@@ -42,11 +42,7 @@ pub fn text(report: &Report) -> String {
     let mut lines = vec![first(report), format!("do: {}", action(report))];
     lines.extend(components(report));
     lines.extend(failures(report));
-    lines.extend(inconclusive(report));
-    lines.extend(missing(report));
-    lines.extend(unusable(report));
-    lines.extend(reach(report));
-    lines.push(control(report));
+    lines.extend(seen(report));
     lines.extend(report.brief.iter().map(|note| format!("note: {note}")));
     if report.notes.len() > report.brief.len() {
         lines.push(format!("{} in all: --json has them", counted(report.notes.len(), "note")));
@@ -54,6 +50,16 @@ pub fn text(report: &Report) -> String {
     let mark = mark(report);
     let room = COLUMNS_MAX - mark.chars().count();
     lines.iter().map(|line| format!("{}{mark}\n", shorten(&clean(line), room))).collect()
+}
+
+/// What was not decided, what is missing or cannot be used, and which losses the repeats see.
+pub fn seen(report: &Report) -> Vec<String> {
+    let mut lines: Vec<String> = inconclusive(report).into_iter().collect();
+    lines.extend(missing(report));
+    lines.extend(unusable(report));
+    lines.extend(reach(report));
+    lines.push(control(report));
+    lines
 }
 
 /// The mark on every line of a report of what was not measured.
@@ -64,7 +70,8 @@ fn mark(report: &Report) -> String {
     }
 }
 
-fn first(report: &Report) -> String {
+/// The verdict and the counts of devices.
+pub fn first(report: &Report) -> String {
     let Counts { pass, fail, inconclusive } = report.devices;
     let word = report.verdict.to_string().to_uppercase();
     let missing = report.presence.as_ref().map_or(0, |one| one.missing.len());
@@ -85,7 +92,8 @@ fn is_one_session(report: &Report) -> bool {
     !report.reach.is_empty() && report.reach.iter().all(|one| !one.whole.is_session_known)
 }
 
-fn action(report: &Report) -> String {
+/// What to do next.
+pub fn action(report: &Report) -> String {
     let failed = || report.flagged.iter().filter(|one| one.verdict == Verdict::Fail);
     let devices = |confirmed: bool| {
         let its = failed().filter(|one| one.confirmed == confirmed && one.component.is_none());
@@ -119,7 +127,8 @@ fn action(report: &Report) -> String {
     }
 }
 
-fn components(report: &Report) -> Vec<String> {
+/// Components that are slow as a whole.
+pub fn components(report: &Report) -> Vec<String> {
     let line = |one: &Named| {
         let also = match one.also.is_empty() {
             true => String::new(),
@@ -179,7 +188,7 @@ pub fn told(one: &Flagged) -> String {
         let repeats = counted(one.repeats as usize, "repeat");
         let _ = match one.below_floor.is_some() || one.has_peers {
             true => write!(words, "{:.1} % {side} its {what}, {repeats}", 100.0 * loss.abs()),
-            false => write!(words, "nothing to set it beside, {repeats}"),
+            false => write!(words, "no other device to compare it with, {repeats}"),
         };
     }
     if let Some(probability) = one.probability {

@@ -3,7 +3,7 @@
 //! script: it is used by keyboard and printed as it is. Devices are drawn by a few paths and not by
 //! an element each, so that a page of 10^5 of them stays light.
 
-use super::clean;
+use super::{clean, fleet};
 use fizeau_domain::{stats::quantile::median, text::counted, verdict::Verdict};
 use fizeau_judge::fleet::{
     flag::Flagged,
@@ -13,11 +13,12 @@ use fizeau_judge::fleet::{
     units::by_number,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
 };
 
-const STYLE: &str = include_str!("html/fleet.css");
+/// The style of all pages, and what is drawn here alone.
+const STYLE: &str = concat!(include_str!("html/style.css"), include_str!("html/fleet.css"));
 
 /// Flagged figures whose evidence is on the page; the rest is in the CSV file.
 const EVIDENCE_MAX: usize = 600;
@@ -45,27 +46,37 @@ pub fn page(surveyed: &Surveyed) -> String {
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
          <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; \
          style-src 'unsafe-inline'\"><meta name=viewport content=\"width=device-width\">\
-         <title>{} - a fleet by fizeau {}</title><style>{STYLE}</style></head><body><main>{mark}",
+         <meta name=color-scheme content=\"light dark\">\
+         <title>{} - a fleet by fizeau {}</title><style>{STYLE}</style></head><body><header><p class=brand>Fizeau</p>\
+         <h1 class={}>{}</h1><p class=subtitle>from {} to {}</p></header>",
         report.verdict.to_string().to_uppercase(),
-        text(&report.fizeau)
-    );
-    let lines = super::fleet::text(report);
-    let mut lines = lines.lines();
-    let _ =
-        write!(out, "<h1 class={}>{}</h1>", report.verdict, text(lines.next().unwrap_or_default()));
-    out += "<ul>";
-    for line in lines {
-        let _ = write!(out, "<li>{}", text(line));
-    }
-    let _ = write!(
-        out,
-        "</ul><p>From {} to {}.</p><nav><a href=#map>Where</a> <a href=#evidence>Evidence</a> \
-         <a href=#metrics>Metrics</a> <a href=#labels>Labels</a> <a href=#notes>Notes</a></nav>",
+        text(&report.fizeau),
+        report.verdict,
+        text(&fleet::first(report)),
         text(&report.from),
         text(&report.to)
     );
+    out += "<nav class=contents><a href=#evidence>Fails</a> <a href=#map>Where</a> \
+            <a href=#open>Not decided</a> <a href=#metrics>Metrics</a> \
+            <a href=#labels>Labels</a> <a href=#notes>Notes</a></nav><main>";
+    out += &mark;
+    let _ = write!(out, "<p class=do>Do: {}.</p>", text(&fleet::action(report)));
+    for line in fleet::components(report) {
+        let _ = write!(out, "<p class=failure>{}</p>", text(&line));
+    }
+    let mut shown: Vec<&Flagged> = report.flagged.iter().collect();
+    shown.sort_by_key(|one| one.verdict != Verdict::Fail);
+    shown.truncate(EVIDENCE_MAX);
+    let fails = shown.iter().take_while(|one| one.verdict == Verdict::Fail).count();
+    let (fails, undecided) = shown.split_at(fails);
+    let left_out = report.flagged.len() - shown.len();
+    let evidence = Evidence::of(surveyed, &shown);
+    evidence.section("evidence", "Fails", fails, &mut out);
     map(surveyed, &mut out);
-    evidence(surveyed, &mut out);
+    evidence.section("open", "Not decided", undecided, &mut out);
+    if left_out > 0 {
+        let _ = write!(out, "<p>{left_out} flagged figures more are in the file of --csv.</p>");
+    }
     metrics(surveyed, &mut out);
     labels(surveyed, &mut out);
     notes(surveyed, &mut out);
@@ -187,17 +198,19 @@ fn map(surveyed: &Surveyed, out: &mut String) {
     for ((class, words), count) in CLASSES.iter().zip(counts) {
         let _ = write!(out, "<li><span class={class}></span> {count}: {words}");
     }
-    let width = ACROSS * (wide + 2) * PITCH;
+    let width = racks.len().clamp(1, ACROSS) * (wide + 2) * PITCH;
     let _ = write!(
         out,
-        "</ul><svg role=img aria-label=\"Racks and slots; the evidence has the same in words\" \
-         viewBox=\"0 0 {width} {}\">",
-        top + height
+        "</ul><div class=map><svg role=img aria-label=\"Racks and slots; the evidence has the same \
+         in words\" viewBox=\"0 0 {width} {}\" style=\"min-width:{}px;max-width:{}px\">",
+        top + height,
+        width * 3 / 2,
+        width * 3
     );
     for ((class, _), path) in CLASSES.iter().zip(paths).filter(|(_, path)| !path.is_empty()) {
         let _ = write!(out, "<path class={class} d=\"{path}\"/>");
     }
-    let _ = write!(out, "{names}</svg></section>");
+    let _ = write!(out, "{names}</svg></div></section>");
 }
 
 /// What each flagged device reached in earlier sessions, in a metric: date and logarithm.
@@ -205,7 +218,7 @@ type Histories = HashMap<(u32, u32), BTreeMap<String, f64>>;
 
 fn histories(surveyed: &Surveyed, shown: &[&Flagged]) -> Histories {
     let Surveyed { gathered, units, strata, .. } = surveyed;
-    let wanted: std::collections::HashSet<u32> = shown.iter().filter_map(|one| one.unit).collect();
+    let wanted: HashSet<u32> = shown.iter().filter_map(|one| one.unit).collect();
     let mut all = Histories::new();
     for row in &gathered.rows {
         let Some(unit) = units.unit_of[row.entry as usize].filter(|unit| wanted.contains(unit))
@@ -219,25 +232,39 @@ fn histories(surveyed: &Surveyed, shown: &[&Flagged]) -> Histories {
     all
 }
 
-fn evidence(surveyed: &Surveyed, out: &mut String) {
-    let Surveyed { strata, survey, report, .. } = surveyed;
-    let mut shown: Vec<&Flagged> = report.flagged.iter().take(EVIDENCE_MAX).collect();
-    shown.sort_by_key(|one| one.verdict != Verdict::Fail);
-    let histories = histories(surveyed, &shown);
-    let mut places: HashMap<(u32, &str), (usize, usize)> = HashMap::new();
-    let wanted: std::collections::HashSet<u32> = shown.iter().filter_map(|one| one.unit).collect();
-    for (at, group) in strata.groups.iter().enumerate() {
-        for (row, gpu) in group.gpus().iter().enumerate().filter(|(_, gpu)| wanted.contains(gpu)) {
-            places.insert((*gpu, &group.metric), (at, row));
+/// What the evidence on flagged figures is made from.
+struct Evidence<'s> {
+    surveyed: &'s Surveyed,
+    histories: Histories,
+    /// The group and its row of a unit and a metric.
+    places: HashMap<(u32, &'s str), (usize, usize)>,
+}
+
+impl<'s> Evidence<'s> {
+    fn of(surveyed: &'s Surveyed, shown: &[&Flagged]) -> Evidence<'s> {
+        let wanted: HashSet<u32> = shown.iter().filter_map(|one| one.unit).collect();
+        let mut places = HashMap::new();
+        for (at, group) in surveyed.strata.groups.iter().enumerate() {
+            let rows = group.gpus().iter().enumerate();
+            for (row, gpu) in rows.filter(|(_, gpu)| wanted.contains(gpu)) {
+                places.insert((*gpu, group.metric.as_str()), (at, row));
+            }
         }
+        Evidence { surveyed, histories: histories(surveyed, shown), places }
     }
-    let _ = write!(
-        out,
-        "<section id=evidence><h2>Evidence</h2><p>{} flagged, {} below.</p>",
-        counted(report.flagged.len(), "figure"),
-        shown.len()
-    );
-    for one in shown {
+
+    /// Figures with their evidence, folded.
+    fn section(&self, id: &str, title: &str, shown: &[&Flagged], out: &mut String) {
+        let count = counted(shown.len(), "figure");
+        let _ = write!(out, "<section id={id}><h2>{title}</h2><p>{count}.</p>");
+        for one in shown {
+            self.figure(one, out);
+        }
+        *out += "</section>";
+    }
+
+    fn figure(&self, one: &Flagged, out: &mut String) {
+        let Surveyed { strata, survey, .. } = self.surveyed;
         let _ = write!(
             out,
             "<details><summary><b class={}>{}</b> {} {}: {}{}</summary><p>{}",
@@ -247,13 +274,13 @@ fn evidence(surveyed: &Surveyed, out: &mut String) {
             text(&one.device),
             text(&one.metric),
             one.loss.map_or(String::new(), |loss| format!(", loses {:.1} %", 100.0 * loss)),
-            text(&super::fleet::told(one))
+            text(&fleet::told(one))
         );
         let _ = write!(out, ". UUID {}, serial {}.", told(&one.uuid), told(&one.serial));
         if let Some(component) = &one.component {
             let _ = write!(out, " Explained by {}.", text(component));
         }
-        let place = one.unit.and_then(|unit| places.get(&(unit, one.metric.as_str())));
+        let place = one.unit.and_then(|unit| self.places.get(&(unit, one.metric.as_str())));
         if let (Some(unit), Some((at, row))) = (one.unit, place) {
             let judged = &survey.judged[*at][*row];
             let centre = judged.log - (1.0 - judged.loss).max(f64::MIN_POSITIVE).ln();
@@ -266,7 +293,7 @@ fn evidence(surveyed: &Surveyed, out: &mut String) {
                 text(&strata.names[strata.groups[*at].stratum]),
                 repeats.join(", ")
             );
-            let history = histories.get(&(unit, strata.subjects_of[*at]));
+            let history = self.histories.get(&(unit, strata.subjects_of[*at]));
             let history: Vec<String> = { history.into_iter().flatten() }
                 .rev()
                 .take(HISTORY_MAX)
@@ -276,11 +303,20 @@ fn evidence(surveyed: &Surveyed, out: &mut String) {
         }
         *out += "</details>";
     }
-    *out += "</section>";
 }
 
 fn told(number: &str) -> String {
     if number.is_empty() { "not told".into() } else { text(number) }
+}
+
+/// A value with its unit: a number without one in four digits, a small or large one by its power
+/// of ten.
+fn quantity(value: f64, unit: &str) -> String {
+    let number = match value.abs() {
+        0.0 | 1e-3..1e5 => format!("{value:.4}"),
+        _ => format!("{value:.3e}"),
+    };
+    if unit == "1" { number } else { format!("{number} {}", text(unit)) }
 }
 
 /// A difference of logarithms as a percentage.
@@ -308,7 +344,7 @@ fn metrics(surveyed: &Surveyed, out: &mut String) {
         let reach = &report.reach[at];
         let median = match reach.median {
             Some(median) if report.mark != STUB => {
-                format!(", median {median:.4e} {}", text(&reach.unit))
+                format!(", median {}", quantity(median, &reach.unit))
             }
             _ => String::new(),
         };
@@ -436,6 +472,9 @@ fn labels(surveyed: &Surveyed, out: &mut String) {
 
 fn notes(surveyed: &Surveyed, out: &mut String) {
     *out += "<section id=notes><h2>Notes</h2><ul>";
+    for line in fleet::seen(&surveyed.report) {
+        let _ = write!(out, "<li>{}", text(line.trim_start_matches(['?', ' '])));
+    }
     for note in surveyed.report.notes.iter().take(ROWS_MAX) {
         let _ = write!(out, "<li>{}", text(note));
     }

@@ -149,7 +149,15 @@ fn block(block: &Block) -> Result<Value, HtmlError> {
         Block::Note(text) => context! { kind => "note", prose => prose(text) },
         Block::Failure(text) => context! { kind => "failure", prose => prose(text) },
         Block::Facts(facts) => {
-            let facts: Vec<_> = facts.iter().map(fact).collect();
+            // The best of several is one of them: it has one card, by its own name, which comes
+            // after that of the best.
+            let has_card = |(at, one): &(usize, &Fact)| {
+                let mut later = facts[at + 1..].iter();
+                !later.any(|other| other.case == one.case && other.value == one.value)
+                    || one.case.is_empty()
+            };
+            let shown = facts.iter().enumerate().filter(has_card);
+            let facts: Vec<_> = shown.map(|(_, one)| fact(one)).collect();
             context! { kind => "facts", facts }
         }
         Block::Chart(chart) => figure(chart)?,

@@ -404,11 +404,22 @@ fn decimal_ticks(low: f64, high: f64) -> Vec<f64> {
     let every = (decades / 8.0).ceil().max(1.0) as i32;
     let first = (low / 10f64.log2()).floor() as i32;
     let last = (high / 10f64.log2()).ceil() as i32;
-    (first..=last)
+    let ticks: Vec<f64> = (first..=last)
         .filter(|power| power.rem_euclid(every) == 0)
         .flat_map(|power| within.iter().map(move |of| (of * 10f64.powi(power)).log2()))
         .filter(|place| (low..=high).contains(place))
-        .collect()
+        .collect();
+    if ticks.len() < 3 { narrow_ticks(low, high) } else { ticks }
+}
+
+/// Of a range within few percent: even steps of 1, 2 or 5 of a power of ten, three to seven.
+fn narrow_ticks(low: f64, high: f64) -> Vec<f64> {
+    let (low, high) = (low.exp2(), high.exp2());
+    let magnitude = 10f64.powf((high - low).log10().floor() - 1.0);
+    let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0].map(|of| of * magnitude);
+    let step = steps.into_iter().find(|step| (high - low) / step <= 6.0).unwrap_or(high - low);
+    let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
+    (first..=last).map(|n| (n as f64 * step).log2()).filter(|at| at.is_finite()).collect()
 }
 
 /// About one: even steps of the ratio itself.
@@ -566,6 +577,11 @@ mod tests {
             .map(|place| label(Quantity::Time, place.exp2()))
             .collect();
         assert_eq!(times, ["1 ns", "2 ns", "5 ns", "10 ns", "20 ns", "50 ns", "100 ns"]);
+        let narrow: Vec<_> = decimal_ticks(49.2e-3f64.log2(), 51.9e-3f64.log2())
+            .into_iter()
+            .map(|place| label(Quantity::Time, place.exp2()))
+            .collect();
+        assert_eq!(narrow, ["49.5 ms", "50 ms", "50.5 ms", "51 ms", "51.5 ms"]);
         assert_eq!(even_ticks(47.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
     }
 

@@ -1,10 +1,13 @@
 //! What each level of load met: rates, times, what failed, and curves over the load.
 
 use super::Named;
-use crate::{Axis, Block, Cell, Chart, Column, Quantity, Scale, Series, SeriesKind, Table, Weight};
+use crate::{
+    Axis, Block, Cell, Chart, Column, Fact, Quantity, Scale, Series, SeriesKind, Table, Weight,
+};
 use fizeau_domain::units::Seconds;
 use fizeau_projection::load::{
     Level, Times,
+    capacity::{Capacity, Goal},
     level::Limits,
     times::{SHARES, is_time},
 };
@@ -59,17 +62,75 @@ pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
                 .into(),
         ));
     }
-    let failures = failures(named);
-    if !failures.rows.is_empty() {
-        blocks.push(Block::Warning(
-            "Requests failed. Times are of answered requests alone, and what failed is in none of \
-             them."
-                .into(),
-        ));
-        blocks.push(Block::Table(failures));
-    }
     blocks.extend(curves(named, limits).into_iter().map(Block::Chart));
     blocks
+}
+
+/// What became of requests that failed, in a sentence and, where there are several levels, as a
+/// table; nothing where none failed.
+pub fn failed(named: &[Named<'_>]) -> Vec<Block> {
+    let failed: u64 = named.iter().map(|one| one.level.failures()).sum();
+    if failed == 0 {
+        return Vec::new();
+    }
+    let sent = failed + named.iter().map(|one| one.level.answered).sum::<u64>();
+    let mut kinds: Vec<(&String, u64)> = Vec::new();
+    for (kind, count) in named.iter().flat_map(|one| &one.level.failed) {
+        match kinds.iter_mut().find(|(name, _)| *name == kind) {
+            Some((_, all)) => *all += count,
+            None => kinds.push((kind, *count)),
+        }
+    }
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let kinds: Vec<String> =
+        kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect();
+    let share = 100.0 * failed as f64 / sent as f64;
+    let mut blocks = vec![Block::Warning(format!(
+        "{failed} of {sent} requests failed ({share:.1} %): {}. Times are those of answered \
+         requests alone.",
+        kinds.join(", ")
+    ))];
+    if named.len() > 1 {
+        blocks.push(Block::Table(failures(named)));
+    }
+    blocks
+}
+
+/// The figures of one level: the highest rate that keeps the limits, else the operating point,
+/// else the last level.
+pub fn cards(named: &[Named<'_>], goal: &Goal) -> Option<Block> {
+    let all: Vec<&Level> = named.iter().map(|one| one.level).collect();
+    let capacity = Capacity::of(&all, goal);
+    let at = capacity.highest.or(capacity.operating).or(named.len().checked_sub(1))?;
+    let (name, level) = (&named[at].name, named[at].level);
+    let fact = |key: &str, label: &str, value: Cell, of: String| Fact {
+        of,
+        ..Fact::new(key, label, value)
+    };
+    let mut facts = Vec::new();
+    if is_time(level.duration) {
+        let rate = Cell::Number(level.request_rate(), "/s");
+        facts.push(fact("requests_per_second", "Answered requests", rate, name.clone()));
+        let rate = Cell::Number(level.token_rate(), "tok/s");
+        facts.push(fact("tokens_per_second", "Output", rate, name.clone()));
+    }
+    let times = [
+        ("ttft_p50_seconds", "TTFT P50", &level.ttft),
+        ("tpot_p50_seconds", "TPOT P50", &level.tpot),
+        ("e2el_p50_seconds", "E2EL P50", &level.e2el),
+    ];
+    for (key, label, times) in times {
+        let Some(median) = times.as_ref().and_then(|times| times.at(0.5)) else { continue };
+        let high = times.as_ref().and_then(|times| times.at(0.99));
+        let of = match high {
+            Some(high) => format!("P99 {}", Seconds(high.value)),
+            None => "P99 needs 100 requests".into(),
+        };
+        facts.push(fact(key, label, Cell::Time(Seconds(median.value)), of));
+    }
+    let of = format!("{} failed", level.failures());
+    facts.push(fact("answered", "Requests answered", Cell::Count(level.answered), of));
+    Some(Block::Facts(facts))
 }
 
 /// All quantiles with their intervals.
@@ -93,7 +154,8 @@ fn at(times: &Option<Times>, share: f64) -> Cell {
     time(times.as_ref().and_then(|times| times.at(share)).map(|one| one.value))
 }
 
-fn levels(named: &[Named<'_>]) -> Table {
+/// What each level met, as a table.
+pub fn levels(named: &[Named<'_>]) -> Table {
     let row = |one: &Named<'_>| {
         let level = one.level;
         let rate = |rate: f64, unit| match is_time(level.duration) {
@@ -162,10 +224,10 @@ fn quantiles(named: &[Named<'_>]) -> Table {
             for quantile in &times.quantiles {
                 let is_summary = times.min.is_none();
                 let note = match (quantile.low, quantile.high) {
-                    _ if is_summary => "of a summary: no interval",
                     (Some(_), Some(_)) => "",
                     (Some(_), None) => "too few requests for an upper bound",
                     (None, Some(_)) => "too few requests for a lower bound",
+                    (None, None) if is_summary => "of a summary: no interval",
                     (None, None) => "too few requests for an interval",
                 };
                 let label = format!("P{}", (quantile.share * 1e3).round() / 10.0);

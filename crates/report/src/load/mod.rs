@@ -39,7 +39,9 @@ struct Named<'a> {
 /// Results in reading order: the join first where there is one, then each level.
 pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Document {
     let named = named(results);
-    let mut blocks = Vec::new();
+    let mut blocks = levels::failed(&named);
+    blocks.extend(levels::cards(&named, goal));
+    blocks.extend(results.iter().map(|one| Block::Text(about(one))));
     if let Some(join) = join {
         blocks.extend(joined::blocks(join, &named));
     }
@@ -48,15 +50,46 @@ pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Do
     blocks.extend(over_time::blocks(&named));
     blocks.extend(distribution::blocks(&named));
     blocks.extend(levels::all_quantiles(&named));
-    for one in results {
-        blocks.push(Block::Text(about(one)));
+    blocks.extend(notes(results, &named));
+    titled(results, &named, join, blocks)
+}
+
+/// The same in few lines, for the end of `fizeau load`: what failed, what the server carries, each
+/// level, and what to know of them. The page has quantiles, curves and all else.
+pub fn summary(results: &[Results], goal: &Goal) -> Document {
+    let named = named(results);
+    let mut blocks: Vec<Block> = levels::failed(&named);
+    blocks.retain(|block| !matches!(block, Block::Table(_)));
+    let is_sentence = |block: &Block| matches!(block, Block::Text(_) | Block::Warning(_));
+    blocks.extend(capacity::blocks(&named, goal).into_iter().filter(is_sentence));
+    blocks.push(Block::Table(levels::levels(&named)));
+    let drifts = over_time::blocks(&named).into_iter();
+    blocks.extend(drifts.filter(|block| matches!(block, Block::Warning(_))));
+    blocks.extend(results.iter().map(|one| Block::Text(about(one))));
+    blocks.extend(notes(results, &named));
+    titled(results, &named, None, blocks)
+}
+
+/// What the files and their levels say of themselves.
+fn notes(results: &[Results], named: &[Named<'_>]) -> Vec<Block> {
+    let of_file = |one: &Results| -> Vec<Block> {
         let note = |note: &String| Block::Note(format!("{}: {note}.", one.file));
-        blocks.extend(one.source.notes.iter().map(note));
-    }
-    for one in &named {
+        one.source.notes.iter().map(note).collect()
+    };
+    let of_level = |one: &Named<'_>| -> Vec<Block> {
         let note = |note: &String| Block::Warning(format!("{}: {note}.", one.name));
-        blocks.extend(one.level.notes.iter().map(note));
-    }
+        one.level.notes.iter().map(note).collect()
+    };
+    results.iter().flat_map(of_file).chain(named.iter().flat_map(of_level)).collect()
+}
+
+/// These blocks with a title, and in the subtitle how many requests were answered and failed.
+fn titled(
+    results: &[Results],
+    named: &[Named<'_>],
+    join: Option<&Join<'_>>,
+    blocks: Vec<Block>,
+) -> Document {
     let models: Vec<&str> = results.iter().filter_map(|one| one.source.model.as_deref()).collect();
     let model = models.first().copied().unwrap_or("a model");
     let title = match join {
@@ -66,10 +99,15 @@ pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Do
         ),
         None => format!("{model} under load"),
     };
-    let count: u64 = named.iter().map(|one| one.level.answered).sum();
+    let answered: u64 = named.iter().map(|one| one.level.answered).sum();
+    let failed: u64 = named.iter().map(|one| one.level.failures()).sum();
+    let failed = match failed {
+        0 => String::new(),
+        failed => format!(", {failed} failed,"),
+    };
     let subtitle = format!(
-        "{} answered in {}",
-        counted(count as usize, "request"),
+        "{} answered{failed} in {}",
+        counted(answered as usize, "request"),
         counted(named.len(), "level")
     );
     Document { title, subtitle, blocks }

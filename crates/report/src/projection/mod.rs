@@ -6,7 +6,7 @@ mod steps;
 mod what_if;
 
 use super::{Block, Cell, Column, Document, Fact, Weight};
-use fizeau_domain::{model::Module, units::Bytes};
+use fizeau_domain::{model::Module, text::counted, units::Bytes};
 use fizeau_projection::project::{By, Point, Projection, Rests, Side, remedy::remedies};
 
 /// Columns without what nothing is in, for people; the hardware's only where there are several.
@@ -73,7 +73,7 @@ pub fn document(projection: &Projection) -> Document {
     }
     blocks.extend(demand.model.notes.iter().cloned().map(Block::Warning));
     blocks.extend(projection.sides.iter().filter_map(unknown).map(Block::Warning));
-    blocks.push(Block::Heading("Layouts and requests at once".into()));
+    blocks.push(Block::Heading(points::HEADING.into()));
     blocks.push(Block::Table(points::table(projection)));
     blocks.extend(points::charts_of_all(projection).into_iter().map(Block::Chart));
     for side in &projection.sides {
@@ -102,6 +102,40 @@ pub fn document(projection: &Projection) -> Document {
         ),
         blocks,
     }
+}
+
+/// The same for people, who run what fits: rows of points that do not fit give way to a note that
+/// counts them. Files for programs keep these rows.
+pub fn of_what_fits(projection: &Projection) -> Document {
+    let mut document = document(projection);
+    let is_out = |row: &Vec<Cell>| row.last() == Some(&Cell::Text(points::DOES_NOT_FIT.into()));
+    let mut left_out = 0;
+    for block in &mut document.blocks {
+        if let Block::Table(table) = block
+            && table.name == points::TABLE
+        {
+            left_out = table.rows.iter().filter(|row| is_out(row)).count();
+            table.rows.retain(|row| !is_out(row));
+        }
+    }
+    if left_out == 0 {
+        return document;
+    }
+    let nothing_fits = !projection.sides.iter().any(Side::fits);
+    document.blocks.retain(|block| match block {
+        Block::Table(table) => table.name != points::TABLE || !nothing_fits,
+        Block::Heading(words) => words != points::HEADING || !nothing_fits,
+        _ => true,
+    });
+    let at = document
+        .blocks
+        .iter()
+        .position(|block| matches!(block, Block::Table(table) if table.name == points::TABLE));
+    let points = counted(left_out, "point");
+    let (does, is) = if left_out == 1 { ("does", "is") } else { ("do", "are") };
+    let note = format!("{points} that {does} not fit into memory {is} left out; --json has all");
+    document.blocks.insert(at.map_or(document.blocks.len(), |at| at + 1), Block::Note(note));
+    document
 }
 
 fn facts(projection: &Projection) -> Vec<Fact> {

@@ -8,6 +8,13 @@ use crate::{
 use fizeau_domain::units::Seconds;
 use fizeau_projection::project::{By, Demand, Point, Projection, Rests, Side, Slo, Step, Tiers};
 
+/// The heading above the points, and the name of their table.
+pub const HEADING: &str = "Layouts and requests at once";
+pub const TABLE: &str = "points";
+
+/// What the last column, "front", says of a point that does not fit into memory.
+pub const DOES_NOT_FIT: &str = "does not fit";
+
 /// The columns of points, of the command line's and of what could be otherwise.
 pub const POINTS: &[Column] = &[
     Column { key: "what_if", title: "what if", weight: Weight::Machine },
@@ -53,7 +60,7 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
     let row = |(point, (users, requests)): (&Point, (&bool, &bool))| {
         let class = |step: &Step| Cell::Text(step.class().to_string());
         let front = match (users, requests) {
-            _ if !point.fits() => "does not fit",
+            _ if !point.fits() => DOES_NOT_FIT,
             _ if !side.is_ranked(point) => "not ranked: no L2",
             (true, true) => "both",
             (true, false) => "tokens",
@@ -98,14 +105,14 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
 pub fn table(projection: &Projection) -> Table {
     let of = |side: &Side| rows("", &projection.demand, side);
     let title = "Points; \"fits\": sequences that fit at once; \"front\": what nothing beats";
-    Table::new("points", title, columns(projection, POINTS), projection.sides.iter().flat_map(of))
+    Table::new(TABLE, title, columns(projection, POINTS), projection.sides.iter().flat_map(of))
 }
 
 /// Output tokens of a device by layout and requests at once: shaded where the requests fit and the
 /// limits are kept. What is not ranked has no number.
 pub fn heat(projection: &Projection, side: &Side) -> Option<HeatMap> {
     let Demand { slo, scenario, concurrency, .. } = &projection.demand;
-    if side.offer.layouts.len() < 2 {
+    if side.offer.layouts.len() < 2 || !side.fits() {
         return None;
     }
     let output = scenario.output;

@@ -239,7 +239,7 @@ impl Node<'_> {
         let why = match decision.reason {
             Reason::Decided => return away,
             Reason::NoBar if decision.bar.is_none() => {
-                return "nothing to set it against: learn a profile from good nodes".into();
+                return "it has no reference: learn a profile from good nodes".into();
             }
             Reason::NoBar => {
                 "this floor is only for what is grossly slow, and passes nothing".into()
@@ -253,8 +253,7 @@ impl Node<'_> {
                 format!("not sure enough after {}", counted(decision.repeats, "repeat"))
             }
             Reason::BarUnsure => {
-                "its floor itself is too uncertain to decide: learn the profile from more runs"
-                    .into()
+                "its floor is too uncertain to decide: learn the profile from more runs".into()
             }
             Reason::NotRepeated => "slow at first, and not when it was measured anew".into(),
         };

@@ -94,7 +94,7 @@ first failed cases, the report has all of them, and the exit code is 1."
     try 16 "fizeau run 'stream/copy/*/2u/*' --device fake:wrong-result --no-host-name --out failed"
 
     task "4. What changed between two runs?" "Two runs of the same machine. With three on each side \
-(\`compare A1 A2 A3 --vs B1 B2 B3\`) a regression can be told from noise."
+(\`compare A1 A2 A3 --vs B1 B2 B3\`) a regression can be distinguished from noise."
     try 1 "fizeau run 'compute/f32/*' --no-host-name --out before >/dev/null"
     try 1 "fizeau run 'compute/f32/*' --no-host-name --out after >/dev/null"
     try 12 "fizeau compare before after"

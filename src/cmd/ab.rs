@@ -81,7 +81,8 @@ pub struct AbArgs {
 /// What to add to a command line that gives no second side.
 const NO_SECOND_SIDE: &str = "A is this program, and B is not given. Name what differs: --program, \
                               --kernel or --device of A and --vs with that of B, or --env-a or \
-                              --env-b NAME=VALUE; --program PATH alone is B. To compare a side with itself, give it twice";
+                              --env-b NAME=VALUE; --program PATH alone is B. To compare a \
+                              side with itself, give it twice";
 
 impl AbArgs {
     /// The same with the value of --vs as the second of the option that is given once.

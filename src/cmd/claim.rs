@@ -75,10 +75,10 @@ pub struct ClaimArgs {
     /// Exit with code 1 where a claim gets this answer, for use in CI; repeat it for more answers
     #[arg(long, value_enum, value_name = "ANSWER")]
     pub fail_on: Vec<AnswerName>,
-    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
+    /// Output format [default: terminal, or by the name of --out; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Write it to this file and not to standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -51,7 +51,7 @@ pub struct LearnArgs {
     /// Learn from machines that differ in what identifies their figures
     #[arg(long)]
     pub across: bool,
-    /// Write it to this file and not to standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -57,6 +57,21 @@ fn a_quota_that_stopped_cases_is_blamed_alone() {
 }
 
 #[test]
+fn what_others_took_while_a_case_ran_decides_although_probes_saw_all_cores() {
+    let with = |waited: f64| {
+        let mut record = record(None, Some(0.99));
+        measured(&mut record).for_each(|one| one.waited = Some(waited));
+        record
+    };
+    let (quiet, taken) = (with(0.15), with(0.5));
+    assert!(!warnings(&quiet).contains("other processes"), "{}", warnings(&quiet));
+    let words = warnings(&taken);
+    assert!(words.contains("other processes took CPU time") && words.contains("50 %"), "{words}");
+    let found = Comparison::of(&[quiet], &[taken], &Options::default()).expect("like machines");
+    assert_eq!(found.rows[0].note.as_deref(), Some("disturbed: B had 50 % of its cores"));
+}
+
+#[test]
 fn the_share_that_a_quota_took_stands_beside_each_case_and_only_where_there_is_a_quota() {
     let column = |record: &Record| {
         let document = report::run(record);

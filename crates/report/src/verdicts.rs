@@ -45,7 +45,7 @@ pub fn document(judged: &[(Claim, Verdict)]) -> Document {
             [(claim, verdict)] => format!("{}: {}", claim.value, verdict.answer),
             many => format!("{} claims: {}", many.len(), counts(many)),
         },
-        subtitle: "L0: nothing real is faster. L1: a perfect engine that does one operation after \
+        subtitle: "L0: the hard limit. L1: a perfect engine that does one operation after \
                    the other. Whatever a claim does not state is taken in its favour."
             .into(),
         blocks,

@@ -60,10 +60,10 @@ pub struct LoadReportArgs {
     /// What is asked of the server.
     #[command(flatten)]
     pub goal: GoalArgs,
-    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
+    /// Output format [default: terminal, or by the name of --out; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<LoadFormat>,
-    /// Write it to this file and not to standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -69,10 +69,10 @@ pub struct ProjectArgs {
     /// The share of memory that weights and KV cache may take
     #[arg(long, allow_negative_numbers = true, value_name = "SHARE", default_value_t = 0.9)]
     pub memory_share: f64,
-    /// How it is written [default: terminal, or as the name of --out ends; json with --json]
+    /// Output format [default: terminal, or by the name of --out; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
-    /// Write it to this file and not to standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -47,7 +47,8 @@ pub fn page(surveyed: &Surveyed) -> String {
          <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; \
          style-src 'unsafe-inline'\"><meta name=viewport content=\"width=device-width\">\
          <meta name=color-scheme content=\"light dark\">\
-         <title>{} - a fleet by fizeau {}</title><style>{STYLE}</style></head><body><header><p class=brand>Fizeau</p>\
+         <title>{} - a fleet by fizeau {}</title><style>{STYLE}</style></head><body><header>\
+         <p class=brand>Fizeau</p>\
          <h1 class={}>{}</h1><p class=subtitle>from {} to {}</p></header>",
         report.verdict.to_string().to_uppercase(),
         text(&report.fizeau),
@@ -71,9 +72,15 @@ pub fn page(surveyed: &Surveyed) -> String {
     let (fails, undecided) = shown.split_at(fails);
     let left_out = report.flagged.len() - shown.len();
     let evidence = Evidence::of(surveyed, &shown);
-    evidence.section("evidence", "Fails", fails, &mut out);
+    out += "<section id=evidence><h2>Fails</h2>";
+    evidence.figures(fails, &mut out);
+    out += "</section>";
     map(surveyed, &mut out);
-    evidence.section("open", "Not decided", undecided, &mut out);
+    // Their number can be large, and nothing follows from them yet.
+    let count = counted(undecided.len(), "figure");
+    let _ = write!(out, "<section id=open><h2>Not decided</h2><details><summary>{count}</summary>");
+    evidence.figures(undecided, &mut out);
+    out += "</details></section>";
     if left_out > 0 {
         let _ = write!(out, "<p>{left_out} flagged figures more are in the file of --csv.</p>");
     }
@@ -253,14 +260,12 @@ impl<'s> Evidence<'s> {
         Evidence { surveyed, histories: histories(surveyed, shown), places }
     }
 
-    /// Figures with their evidence, folded.
-    fn section(&self, id: &str, title: &str, shown: &[&Flagged], out: &mut String) {
-        let count = counted(shown.len(), "figure");
-        let _ = write!(out, "<section id={id}><h2>{title}</h2><p>{count}.</p>");
-        for one in shown {
-            self.figure(one, out);
+    /// A line for each figure, below which its evidence is folded.
+    fn figures(&self, shown: &[&Flagged], out: &mut String) {
+        if shown.is_empty() {
+            *out += "<p>None.</p>";
         }
-        *out += "</section>";
+        shown.iter().for_each(|one| self.figure(one, out));
     }
 
     fn figure(&self, one: &Flagged, out: &mut String) {

@@ -153,8 +153,10 @@ fn block(block: &Block) -> Result<Value, HtmlError> {
             // after that of the best.
             let has_card = |(at, one): &(usize, &Fact)| {
                 let mut later = facts[at + 1..].iter();
-                !later.any(|other| other.case == one.case && other.value == one.value)
-                    || one.case.is_empty()
+                let is_again = |other: &Fact| {
+                    other.case == one.case && cell::text(&other.value) == cell::text(&one.value)
+                };
+                one.case.is_empty() || !later.any(is_again)
             };
             let shown = facts.iter().enumerate().filter(has_card);
             let facts: Vec<_> = shown.map(|(_, one)| fact(one)).collect();

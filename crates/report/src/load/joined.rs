@@ -57,7 +57,7 @@ pub fn blocks(join: &Join<'_>, named: &[Named<'_>]) -> Vec<Block> {
     }
     let engine = &join.engine;
     blocks.push(Block::Text(format!(
-        "Limits: {} in layout {}, weights {}, KV cache {}; {}. L0: nothing real is faster. L1: a \
+        "Limits: {} in layout {}, weights {}, KV cache {}; {}. L0: the hard limit. L1: a \
          perfect engine that does one operation after the other. L2: each operation at the \
          efficiency that the record shows. Means of requests stand beside tiers at mean lengths, \
          and at the mean number of sequences in decode (rate x time in decode, 1 at least).",

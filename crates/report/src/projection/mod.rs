@@ -59,7 +59,7 @@ pub fn document(projection: &Projection) -> Document {
     blocks.extend(ranking::blocks(projection));
     blocks.push(Block::Facts(facts(projection)));
     blocks.push(Block::Text(
-        "L0: nothing real is faster. L1: a perfect engine that does one operation after the other. \
+        "L0: the hard limit. L1: a perfect engine that does one operation after the other. \
          L2: each operation at the efficiency that the record shows, or, where it has none, that \
          others published of the part. TTFT, E2EL, rates, cost and energy are of L2 where it is \
          known, else of L1 (\"by\" says which), without queueing and without an engine's own \

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Pictures of the five pages that people read (run, accept, project, load, fleet), at the widths of
+# a desk (1400) and of a phone (390), light and dark, to look at. Chromium is installed where it is
+# missing (Debian's package).
+#
+#   scripts/pages.sh DIRECTORY
+#
+# `run` is the page of a record in results/; the others are made here, in about two minutes: an
+# acceptance of this host, a projection of two parts, load on the program's own server, of which
+# every tenth request is refused, and a simulated fleet. Set FIZEAU to take another program than the
+# debug build.
+set -euo pipefail
+directory=$(realpath -m "${1:?usage: scripts/pages.sh DIRECTORY}")
+cd "$(dirname "$0")/.."
+. scripts/common.sh
+
+work=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
+
+command -v chromium >/dev/null || install_packages chromium fonts-dejavu-core
+[ -n "${FIZEAU:-}" ] || cargo build --quiet
+fizeau=$(realpath "${FIZEAU:-target/debug/fizeau}")
+export FIZEAU_PROGRESS=off
+mkdir -p "$directory"
+
+run() {
+    "$fizeau" report results/epyc-9005/2026-11-21-kvm-2-cores --out "$work/run.html"
+}
+
+accept() {
+    # Its exit code is its verdict on this machine.
+    "$fizeau" accept --level quick --device host --out "$work/accepted" >/dev/null || (($? != 2))
+    mv "$work/accepted/report.html" "$work/accept.html"
+}
+
+project() {
+    "$fizeau" project llama-3.1-70b --on h200 --vs mi355x --layout tp8 --slo tpot=20ms \
+        --out "$work/project.html"
+}
+
+load() {
+    "$fizeau" load serve --slots 4 --fault 429/10 >"$work/served" &
+    server=$!
+    for _ in $(seq 100); do [ -s "$work/served" ] && break || sleep 0.1; done
+    # 1: more requests failed than may.
+    "$fizeau" load "$(grep -o 'http://[0-9.:]*' "$work/served")" --rate 20,40 --duration 5s \
+        --input 32 --output 16 --out "$work/loaded" >/dev/null || (($? == 1))
+    mv "$work/loaded/report.html" "$work/load.html"
+}
+
+fleet() {
+    "$fizeau" fleet simulate examples/fleet/recipe.toml --gpus 256 --write-fleet "$work/planted" \
+        >/dev/null
+    # 1: its planted GPUs fail.
+    "$fizeau" fleet survey "$work/planted/store" --labels "$work/planted/labels.csv" \
+        --html "$work/fleet.html" >/dev/null || (($? == 1))
+}
+
+# A window is never as narrow as a phone: a frame is.
+shoot() { # page, picture, width, options..
+    echo "<body style='margin:0'><iframe src='$1' style='border:0;width:$3px;height:2000px'>" \
+        >"$work/frame.html"
+    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars \
+        --user-data-dir="$work/profile" --screenshot="$2" --window-size="$3,2000" "${@:4}" \
+        "file://$work/frame.html" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+}
+
+for page in run accept project load fleet; do
+    $page
+    for width in 1400 390; do
+        shoot $page.html "$directory/$page-$width.png" $width
+        shoot $page.html "$directory/$page-$width-dark.png" $width \
+            --force-dark-mode --blink-settings=preferredColorScheme=0
+    done
+    cp "$work/$page.html" "$directory/"
+    echo "$page: $directory/$page-{1400,390}{,-dark}.png"
+done

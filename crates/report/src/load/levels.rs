@@ -66,8 +66,7 @@ pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
     blocks
 }
 
-/// What became of requests that failed, in a sentence and, where there are several levels, as a
-/// table; nothing where none failed.
+/// What became of requests that failed, in a sentence and as a table; nothing where none failed.
 pub fn failed(named: &[Named<'_>]) -> Vec<Block> {
     let failed: u64 = named.iter().map(|one| one.level.failures()).sum();
     if failed == 0 {
@@ -85,15 +84,12 @@ pub fn failed(named: &[Named<'_>]) -> Vec<Block> {
     let kinds: Vec<String> =
         kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect();
     let share = 100.0 * failed as f64 / sent as f64;
-    let mut blocks = vec![Block::Warning(format!(
+    let words = format!(
         "{failed} of {sent} requests failed ({share:.1} %): {}. Times are those of answered \
          requests alone.",
         kinds.join(", ")
-    ))];
-    if named.len() > 1 {
-        blocks.push(Block::Table(failures(named)));
-    }
-    blocks
+    );
+    vec![Block::Warning(words), Block::Table(failures(named))]
 }
 
 /// The figures of one level: the highest rate that keeps the limits, else the operating point,

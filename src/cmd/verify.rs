@@ -26,6 +26,7 @@ use fizeau_judge::{
         file as names,
         follow::{self, Again},
         manifest::{self, Manifest},
+        whose,
     },
     fleet::row,
 };
@@ -252,31 +253,21 @@ fn whose(args: &VerifyArgs, bundle: &Path, made: &Made, found: &mut Found) -> Re
     let verdict: Value = files::json(bundle, names::VERDICT)?;
     let node = verdict["node"].as_str();
     let account = made.account();
-    let differs = |what: &str, is: &str, other: &str| {
-        let name = names::IDENTITY;
-        Err(Stop::Fault(format!("{name} does not follow: its {what} is {is}, and {other}")))
-    };
-    if let (Some(host), Some(node)) = (&identity.host, node)
-        && host != node
-    {
-        return differs("host", host, &format!("{} is about {node}", names::VERDICT));
-    }
-    for record in made.records() {
-        let environment = &record.header.environment;
-        let run = &record.header.run;
-        if let (Some(host), Some(own)) = (&identity.host, &environment.host)
-            && host != own
-        {
-            return differs("host", host, &format!("the record of run {run} is of {own}"));
-        }
-        let device = format!("{}:{}", record.header.device.backend, record.header.device.ordinal);
-        let gpu = identity.gpus.iter().find(|gpu| gpu.device == device);
-        let own = environment.board.as_ref().filter(|_| environment.ranks.is_empty());
-        if let (Some(is), Some(own)) =
-            (gpu.and_then(|gpu| gpu.uuid.as_ref()), own.and_then(|board| board.uuid.as_ref()))
-            && is != own
-        {
-            return differs("GPU", is, &format!("the record of run {run} is of {own}"));
+    let told = whose::Told { node, states: made.states(), records: made.records().collect() };
+    let unclear = whose::compare(&identity, &told)
+        .map_err(|why| Stop::Fault(format!("{} does not follow: {why}", names::IDENTITY)))?;
+    found.unclear.extend(unclear);
+    for (key, own) in [
+        ("started", Value::from(account.started.as_str())),
+        ("fizeau", Value::from(account.program.version.as_str())),
+        ("level", serde_json::to_value(account.level).context(names::ACCOUNT)?),
+    ] {
+        let is = &verdict[key];
+        if *is != own {
+            let (verdict, name) = (names::VERDICT, names::ACCOUNT);
+            let words =
+                format!("{verdict} does not follow: its {key} is {is}, and {name} has {own}");
+            return Err(Stop::Fault(words));
         }
     }
     let (from, to) = (&account.started, &account.closed);
@@ -316,6 +307,9 @@ fn documents(bundle: &Path, files: &[Listed], made: &Made, found: &mut Found) ->
     let samples = follow::samples(&made.sources()).map_err(|why| fault(names::ACCOUNT, &why))?;
     let series: Vec<&Sample> = samples.iter().collect();
     let again = derived::documents(&report, &series)?;
+    let is_there = |name: &str| files.iter().any(|listed| listed.path == name);
+    let missing = again.iter().filter(|(name, _)| is_sure && !is_there(name));
+    found.unclear.extend(missing.map(|(name, _)| missing_words(name)));
     let kept = files.iter().filter(|listed| derived::NAMES.contains(&listed.path.as_str()));
     let mut same = Vec::new();
     for listed in kept {
@@ -340,6 +334,11 @@ fn documents(bundle: &Path, files: &[Listed], made: &Made, found: &mut Found) ->
     Ok(())
 }
 
+/// What is said of a file that every acceptance leaves and this bundle does not have.
+fn missing_words(name: &str) -> String {
+    format!("it has no {name}, which an acceptance leaves: it was taken away")
+}
+
 /// Sets the files beside the manifest.
 fn unchanged(manifest: &Manifest, files: &[Listed]) -> Result<(), Stop> {
     match manifest.difference(&files::entries(files)?) {
@@ -356,7 +355,13 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, S
     if let Some(words) = &made.changed {
         return Err(Stop::Fault(words.clone()));
     }
-    found.unclear.extend(made.longer.iter().cloned());
+    found.unclear.extend(made.unused.iter().cloned());
+    if let Some(first) = made.aside.first() {
+        found.holds.push(format!(
+            "{} that were measured and no part of a decision, such as {first}",
+            counted(made.aside.len(), "record")
+        ));
+    }
     let program = &made.account().program;
     let word = verdict["verdict"].as_str().unwrap_or_default().to_owned();
     match follow::follow(&made.sources(), &verdict) {
@@ -387,18 +392,20 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, S
 
 /// Makes its rows again from the records, where it keeps some.
 fn rows(bundle: &Path, files: &[Listed], global: &Global, found: &mut Found) -> Result<(), Stop> {
-    let Some(listed) = files.iter().find(|listed| listed.path == names::ROWS) else {
+    let name = names::ROWS;
+    let account: Account = files::json(bundle, names::ACCOUNT)?;
+    let made = rows::rows_file(bundle, &plan::catalogue(global)?)?;
+    let Some(listed) = files.iter().find(|listed| listed.path == name) else {
+        if made.is_some() && is_own(&account) && account.redacted.is_empty() {
+            found.unclear.push(missing_words(name));
+        }
         return Ok(());
     };
-    let place = || listed.path.clone();
-    let kept = file::read(&listed.at, files::FILE_MAX).with_context(place)?;
-    let made = rows::rows_file(bundle, &plan::catalogue(global)?)?;
-    let name = names::ROWS;
+    let kept = file::read(&listed.at, files::FILE_MAX).context(name)?;
     if made.is_some_and(|made| made.as_bytes() == kept) {
         found.holds.push(format!("{name} follows from the records"));
         return Ok(());
     }
-    let account: Account = files::json(bundle, names::ACCOUNT)?;
     if is_own(&account) {
         return Err(Stop::Fault(format!("{name} does not follow from the records")));
     }

@@ -135,5 +135,29 @@ fn what_is_made_of_the_evidence_is_made_again_and_longer_records_are_unclear() {
     let stray = forged(&place, "notes.txt", &|_| "PASS".into());
     assert_eq!(stray.code, Some(4), "{}", stray.out);
     assert!(stray.out.contains("notes.txt: it is no evidence"), "{}", stray.out);
+    // What nobody vouches for is named, though all hashes fit.
+    let torn = forged(&place, record, &|text| format!("{text}{{\"kind\":\"outc"));
+    assert_eq!(torn.code, Some(4), "{}", torn.out);
+    let words = format!("{record} has the beginning of a line that came after the decision");
+    assert!(torn.out.contains(&words), "{}", torn.out);
+    let own = fs::read_to_string(place.path("out").join(record)).expect("a record");
+    let run = own.split_once("\"run\":\"").expect("a run").1.split('"').next().expect("its name");
+    let other = |_: String| own.replace(run, "2020-01-01T00:00:00Z-run");
+    for (file, text, words) in [
+        ("rounds/0009-host/record.jsonl", other(String::new()), "nothing was decided on it"),
+        ("rounds/0009-host/record.jsonl", own.clone(), "another record is of the same run"),
+        ("rounds/0009-host/record.jsonl", "PASS\n".into(), "it is no record that can be read"),
+        ("rounds/0009-cuda7/messages.txt", "PASS".into(), "it is of no device that was measured"),
+        ("profiles/9.toml", small_node::PROFILE.into(), "nothing was judged by it"),
+        ("localise/notes.json", "{}".into(), "it is no evidence"),
+        ("earlier/better/verdict.json", "{}".into(), "it is no evidence"),
+    ] {
+        fs::create_dir_all(place.path("out").join(file).parent().expect("a folder")).expect("made");
+        let said = forged(&place, file, &|_| text.clone());
+        assert_eq!(said.code, Some(4), "{file}: {}", said.out);
+        assert!(said.out.contains(&format!("{file}: {words}")), "{file}: {}", said.out);
+    }
+    let gpu = r#""gpus": [{"device": "cuda:7", "serial": "1"}]"#;
+    found("identity.json", "\"gpus\": []", gpu, "identity.json does not follow: its GPU cuda:7");
     assert_eq!(verify(&place, &[]).out, whole.out);
 }

@@ -14,12 +14,23 @@ pub struct Decided {
     pub lines: usize,
     /// SHA-256 of these lines, hexadecimal, as `head -n LINES record.jsonl | sha256sum` prints it.
     pub sha256: String,
+    /// Bytes after them: of a line that was cut short, since its writer was killed.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub rest: u64,
+}
+
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl Decided {
-    /// Of a record and its whole lines.
-    pub fn of(record: &Record, text: &[u8]) -> Decided {
-        let lines = text.iter().filter(|&&byte| byte == b'\n').count();
-        Decided { run: record.header.run.clone(), lines, sha256: text::hex(&Sha256::digest(text)) }
+    /// Of a record, its whole lines and what follows them.
+    pub fn of(record: &Record, lines: &[u8], rest: &[u8]) -> Decided {
+        Decided {
+            run: record.header.run.clone(),
+            lines: lines.iter().filter(|&&byte| byte == b'\n').count(),
+            sha256: text::hex(&Sha256::digest(lines)),
+            rest: rest.len() as u64,
+        }
     }
 }

@@ -324,7 +324,8 @@ pub fn read_to_decide(path: &Path) -> Result<(Record, Decided), RecordError> {
     lock(&file, &path)?;
     let text = file::contents(&file, RECORD_MAX).map_err(refuse)?;
     let record = parse(VERSIONS, &path, &text)?;
-    let decided = Decided::of(&record, whole(&text));
+    let (lines, rest) = text.split_at(whole(&text).len());
+    let decided = Decided::of(&record, lines, rest);
     Ok((record, decided))
 }
 
@@ -334,6 +335,10 @@ pub struct AsDecided {
     pub record: Record,
     /// Lines that were appended since.
     pub more: usize,
+    /// Bytes of a last line that is not whole: then, and now.
+    pub rest: [u64; 2],
+    /// Whether it is one of those that are listed.
+    pub is_listed: bool,
     /// Whether the lines that were there are the same, by their hash.
     pub is_same: bool,
 }
@@ -347,16 +352,23 @@ pub fn read_as_decided(path: &Path, all: &[Decided]) -> Result<AsDecided, Record
     let refuse = |error| RecordError::File { path: path.clone(), error };
     let text = file::read(&path, RECORD_MAX).map_err(refuse)?;
     let record = parse(VERSIONS, &path, &text)?;
+    let lines = whole(&text);
+    let rest = (text.len() - lines.len()) as u64;
     let Some(known) = all.iter().find(|one| one.run == record.header.run) else {
-        return Ok(AsDecided { record, more: 0, is_same: true });
+        let (more, is_same, is_listed) = (0, true, false);
+        return Ok(AsDecided { record, more, rest: [0, rest], is_listed, is_same });
     };
-    let ends = whole(&text).iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let (rest, is_listed) = ([known.rest, rest], true);
+    let ends = lines.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
     let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
     let end = known.lines.checked_sub(1).and_then(|last| ends.get(last)).copied();
-    let Some(end) = end else { return Ok(AsDecided { record, more: 0, is_same: false }) };
+    let Some(end) = end else {
+        return Ok(AsDecided { record, more: 0, rest, is_listed, is_same: false });
+    };
     let own = parse(VERSIONS, &path, &text[..end])?;
-    let is_same = Decided::of(&own, &text[..end]).sha256 == known.sha256;
-    Ok(AsDecided { record: own, more: ends.len() - known.lines, is_same })
+    let is_same = Decided::of(&own, &text[..end], &[]).sha256 == known.sha256;
+    let more = ends.len() - known.lines;
+    Ok(AsDecided { record: own, more, rest, is_listed, is_same })
 }
 
 /// The file of a record that is named by it or by its directory.

@@ -15,6 +15,7 @@ use fizeau_judge::{
         Judged,
         between::{CHECK, RANKS_MIN, Told, judge},
     },
+    evidence,
     localise::raw::Measured,
 };
 use fizeau_record::file;
@@ -26,8 +27,8 @@ use std::{
 };
 
 /// Below the output directory, where the rates go, and their file.
-const FOLDER: &str = "localise";
-const FILE: &str = "exchanges.json";
+const FOLDER: &str = evidence::file::LOCALISE;
+const FILE: &str = evidence::file::EXCHANGES;
 
 /// The longest that ranks may take to meet and to exchange data.
 const MOST: Seconds = Seconds(300.0);

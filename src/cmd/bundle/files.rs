@@ -8,7 +8,7 @@ use fizeau_domain::{
     text::{counted, hex},
 };
 use fizeau_judge::{
-    accept::profile::Profile,
+    accept::{history::Event, profile::Profile},
     evidence::{
         account::Account,
         file as names,
@@ -97,10 +97,28 @@ pub fn role(path: &str) -> Role {
         [name] if derived::NAMES.contains(&name) => Role::Derived,
         [names::MANIFEST | names::SIGNATURE | names::IDENTITY | names::ACCOUNT] => Role::Evidence,
         [names::STATE | names::STATE_AFTER] | [names::PROFILES, _] => Role::Evidence,
-        [names::EARLIER, _, names::STATE | names::STATE_AFTER | names::VERDICT] => Role::Evidence,
-        [names::ROUNDS, _, store::FILE | MESSAGES] | ["localise", _] => Role::Evidence,
+        [names::EARLIER, number, names::STATE | names::STATE_AFTER | names::VERDICT]
+            if number.parse::<u32>().is_ok() =>
+        {
+            Role::Evidence
+        }
+        [names::ROUNDS, _, store::FILE | MESSAGES] | [names::LOCALISE, names::EXCHANGES] => {
+            Role::Evidence
+        }
         _ => Role::Stray,
     }
+}
+
+/// Whether a file of a bundle is the record of a repeat.
+pub fn is_record(path: &str) -> bool {
+    matches!(path.split('/').collect::<Vec<_>>()[..], [names::ROUNDS, _, store::FILE])
+}
+
+/// Whether a file of a bundle is a profile as an acceptance names them, by a number.
+pub fn is_profile(path: &str) -> bool {
+    let number = path.strip_prefix(names::PROFILES).and_then(|rest| rest.strip_prefix('/'));
+    let number = number.and_then(|rest| rest.strip_suffix(".toml"));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// A copy of the plain files of a bundle that this user alone can reach: what is checked is then
@@ -184,8 +202,11 @@ pub struct Made {
     profiles: BTreeMap<String, Profile>,
     state: NodeState,
     after: NodeState,
-    /// What records have beyond what was decided on, in words.
-    pub longer: Vec<String>,
+    /// What nothing that was decided on has a use for: what records have beyond it, records and
+    /// profiles of which the account knows nothing; in words.
+    pub unused: Vec<String>,
+    /// Records that the account has and that no decision was made of: of a device that was lost.
+    pub aside: Vec<String>,
     /// The first record that is not the one that was decided on, in words.
     pub changed: Option<String>,
     records: BTreeMap<String, Record>,
@@ -208,33 +229,105 @@ impl Made {
             let profile = Profile::parse(&text).map_err(anyhow::Error::msg);
             profiles.insert(file.clone(), profile.with_context(|| file.clone())?);
         }
-        let is_record = |listed: &&Listed| {
-            let name = listed.path.rsplit('/').next();
-            listed.path.starts_with(names::ROUNDS) && name == Some(store::FILE)
-        };
-        // A record that was cut short before its header says nothing, and nobody was told of it.
-        let mut records = BTreeMap::new();
-        let (mut longer, mut changed) = (Vec::new(), None);
-        for listed in files.iter().filter(is_record) {
-            let Ok(read) = store::read_as_decided(&listed.at, &account.records) else { continue };
-            // Names that were replaced since have changed the bytes, and not what was measured.
-            if !read.is_same && account.redacted.is_empty() {
-                let words = format!("{} is not the record that was decided on", listed.path);
-                changed.get_or_insert(words);
-            }
-            if read.more > 0 {
-                longer.push(format!(
-                    "{} has {} that came after the decision: a process that was killed late, or \
-                     another user, has written there",
-                    listed.path,
-                    counted(read.more, "line")
-                ));
-            }
-            records.insert(read.record.header.run.clone(), read.record);
-        }
         let state = json(directory, names::STATE)?;
         let after = json(directory, names::STATE_AFTER)?;
-        Ok(Made { account, profiles, state, after, longer, changed, records })
+        let mut made = Made {
+            account,
+            profiles,
+            state,
+            after,
+            unused: Vec::new(),
+            aside: Vec::new(),
+            changed: None,
+            records: BTreeMap::new(),
+        };
+        for listed in files {
+            made.add(listed);
+        }
+        Ok(made)
+    }
+
+    /// Adds a record, and says of what has no use that it has none.
+    fn add(&mut self, listed: &Listed) {
+        let parts: Vec<&str> = listed.path.split('/').collect();
+        let why = match parts[..] {
+            [names::ROUNDS, _, store::FILE] => return self.add_record(listed),
+            [names::ROUNDS, folder, MESSAGES] if !self.is_of_a_device(folder) => {
+                "it is of no device that was measured"
+            }
+            [names::PROFILES, _] if !self.profiles.contains_key(&listed.path) => {
+                "nothing was judged by it"
+            }
+            _ => return,
+        };
+        self.unused.push(format!("{}: {why}", listed.path));
+    }
+
+    fn add_record(&mut self, listed: &Listed) {
+        let path = &listed.path;
+        let read = match store::read_as_decided(&listed.at, &self.account.records) {
+            Ok(read) => read,
+            // A machine that went down may leave the name of a file and nothing in it.
+            Err(_) if fs::metadata(&listed.at).is_ok_and(|file| file.len() == 0) => return,
+            Err(error) => {
+                self.unused.push(format!("{path}: it is no record that can be read: {error}"));
+                return;
+            }
+        };
+        // Names that were replaced since have changed the bytes, and not what was measured.
+        if !read.is_same && self.account.redacted.is_empty() {
+            let words = format!("{path} is not the record that was decided on");
+            self.changed.get_or_insert(words);
+        }
+        let run = read.record.header.run.clone();
+        // Names that were replaced there have changed its length.
+        let is_torn = match (self.account.redacted.is_empty(), read.rest) {
+            (true, [then, now]) => then != now,
+            (false, [then, now]) => (then == 0) != (now == 0),
+        };
+        let more = match read.more {
+            0 if is_torn => Some("the beginning of a line".to_owned()),
+            0 => None,
+            more => Some(counted(more, "line")),
+        };
+        if let Some(more) = more {
+            self.unused.push(format!(
+                "{path} has {more} that came after the decision: a process that was killed late, \
+                 or another user, has written there"
+            ));
+        }
+        if self.records.contains_key(&run) {
+            let words = "another record is of the same run, and one of them was added";
+            self.unused.push(format!("{path}: {words}"));
+            return;
+        }
+        match self.is_told_of(&run) {
+            true => {}
+            false if read.is_listed => self.aside.push(path.clone()),
+            false => self.unused.push(format!("{path}: nothing was decided on it")),
+        }
+        self.records.insert(run, read.record);
+    }
+
+    /// Whether a decision was told of the record of a run.
+    fn is_told_of(&self, run: &str) -> bool {
+        let mut events = self.account.groups.iter().flat_map(|group| &group.events);
+        events.any(|event| match event {
+            Event::Record { run: of, .. } | Event::Earlier { run: of, .. } => of == run,
+            Event::Lost { .. } | Event::Judge | Event::End => false,
+        })
+    }
+
+    /// Whether the folder of a repeat is named after a device that was measured: `0001-cuda0`.
+    fn is_of_a_device(&self, folder: &str) -> bool {
+        let mut devices = self.account.groups.iter().flat_map(|group| &group.devices);
+        let name = folder.split('-').nth(1);
+        devices.any(|device| name == Some(device.name.replace(':', "").as_str()))
+    }
+
+    /// The node at rest, before and after everything was measured.
+    pub fn states(&self) -> [&NodeState; 2] {
+        [&self.state, &self.after]
     }
 
     /// The records, by their runs.

@@ -28,7 +28,7 @@ use fizeau_judge::{
     },
 };
 use fizeau_record::{
-    file,
+    Decided, file,
     identity::Identity,
     redact::{Kind, Redactor},
     store,
@@ -180,7 +180,7 @@ pub struct Contents<'c> {
     /// What each group was told.
     pub told: Vec<Told>,
     /// How much of each record was decided on.
-    pub decided: Vec<fizeau_record::Decided>,
+    pub decided: Vec<Decided>,
     /// What the decision on the network was told, where anything was measured of it.
     pub network: Option<network::Told>,
     /// What the check between nodes was told, where there are several.
@@ -210,9 +210,10 @@ impl Bundle {
             identity.host = None;
         }
         let profiles = profiles(out, &contents.told)?;
+        let aside = aside(out, &contents.decided)?;
         let mut hosts = contents.between.as_ref().map(between::Told::hosts).unwrap_or_default();
         hosts.extend(host);
-        write_json(out, names::ACCOUNT, &self.account(contents, profiles)?)?;
+        write_json(out, names::ACCOUNT, &self.account(contents, profiles, aside)?)?;
         match self.redactor {
             Some(mut redactor) => {
                 learn(&mut redactor, out, &identity, hosts)?;
@@ -227,7 +228,12 @@ impl Bundle {
         seal(out, self.sign.as_deref())
     }
 
-    fn account(&self, contents: Contents<'_>, profiles: Vec<String>) -> anyhow::Result<Account> {
+    fn account(
+        &self,
+        contents: Contents<'_>,
+        profiles: Vec<String>,
+        aside: Vec<Decided>,
+    ) -> anyhow::Result<Account> {
         let program = env::current_exe().context("cannot find this program's own file")?;
         let kinds = self.redactor.as_ref().map(|one| one.kinds().to_vec()).unwrap_or_default();
         let words = env::args_os().map(|word| word.to_string_lossy().into_owned());
@@ -254,7 +260,7 @@ impl Bundle {
             groups: groups.collect(),
             network: contents.network,
             between: contents.between,
-            records: contents.decided,
+            records: [contents.decided, aside].concat(),
             dcgm: contents.dcgm,
             challenge: self.challenge.clone(),
             redacted: kinds,
@@ -283,8 +289,24 @@ fn write_json(out: &Path, name: &str, value: &impl serde::Serialize) -> anyhow::
     disk::write_file(&out.join(name), text.as_bytes(), OPTION)
 }
 
-/// Writes each profile, and says where.
+/// The records that nothing was decided on: of a device that was lost meanwhile, say.
+fn aside(out: &Path, decided: &[Decided]) -> anyhow::Result<Vec<Decided>> {
+    let mut aside = Vec::new();
+    for listed in files::list(out)?.iter().filter(|listed| files::is_record(&listed.path)) {
+        // One that cannot be read says nothing.
+        let Ok((_, one)) = store::read_to_decide(&listed.at) else { continue };
+        if !decided.iter().any(|other| other.run == one.run) {
+            aside.push(one);
+        }
+    }
+    Ok(aside)
+}
+
+/// Writes each profile, and says where. Those that an acceptance before this one has left go.
 fn profiles(out: &Path, told: &[Told]) -> anyhow::Result<Vec<String>> {
+    for listed in files::list(out)?.iter().filter(|listed| files::is_profile(&listed.path)) {
+        fs::remove_file(&listed.at).with_context(|| output::shown(&listed.at))?;
+    }
     let mut written = Vec::new();
     for (at, told) in told.iter().enumerate() {
         disk::make_directory(&out.join(names::PROFILES), OPTION)?;

@@ -5,6 +5,7 @@
 pub mod account;
 pub mod follow;
 pub mod manifest;
+pub mod whose;
 
 /// The names of a bundle's files, below its directory.
 pub mod file {
@@ -29,6 +30,10 @@ pub mod file {
     pub const ROWS: &str = "rows.jsonl";
     /// Below it: the record of each repeat on each device.
     pub const ROUNDS: &str = "rounds";
+    /// Below it: what was measured between nodes.
+    pub const LOCALISE: &str = "localise";
+    /// The rates of exchanges between nodes.
+    pub const EXCHANGES: &str = "exchanges.json";
     /// Below it: each profile that was used, as `--profile` takes it.
     pub const PROFILES: &str = "profiles";
 }

@@ -276,6 +276,9 @@ fn rates_that_cannot_be_are_refused_in_words() {
     assert!(why(&csv("3,3,1")).contains("exchange 2: rank 3 cannot exchange with itself"));
     assert!(why(&csv("0,1,-1")).contains("cannot be"));
     assert!(why(&csv("0,1,0")).contains("a rate of 0 B/s cannot be"));
+    for fast in ["1e308", "1.1e15"] {
+        assert!(why(&csv(&format!("0,1,{fast}"))).contains("no link has a rate of"), "{fast}");
+    }
     // A cell that is no number is named with its line.
     for (cell, words) in [("inf", "is no number"), ("nan", "is no number"), ("\"3,36\"", "3.36")] {
         let said = why(&csv(&format!("0,1,{cell}")));

@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 /// What marks exchanges that a stub driver made up, on every line.
 const STUB: &str = "stub";
 
+/// No link is as fast, bytes per second: the fastest of a GPU of 2026 have some 10^12.
+const RATE_MAX: f64 = 1e15;
+
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -155,6 +158,10 @@ impl Measured {
                          empty, or null in JSON"
                     )
                 }
+                Some(rate) if rate > RATE_MAX => format!(
+                    "no link has a rate of {rate:e} B/s: bytes_per_second is bytes and not bits, \
+                     and seconds and not less"
+                ),
                 _ => continue,
             };
             return Err(RawError::Exchange { at, why });

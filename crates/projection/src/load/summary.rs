@@ -102,6 +102,16 @@ pub fn beside(name: &str, stated: Option<f64>, parts: f64) -> Option<String> {
     })
 }
 
+/// The first two quantiles, in percent, of which the lower one is longer.
+fn out_of_order(quantiles: &[(f64, Option<f64>)]) -> Option<[f64; 2]> {
+    let mut known: Vec<(f64, f64)> =
+        quantiles.iter().filter_map(|(share, time)| Some((*share, (*time)?))).collect();
+    known.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let pair = known.windows(2).find(|pair| pair[0].1 > pair[1].1 * (1.0 + TOLERANCE))?;
+    // 0.999 times 100 is a little more than 99.9.
+    Some([pair[0].0, pair[1].0].map(|share| (share * 1e3).round() / 10.0))
+}
+
 impl Summary {
     /// Of requests that were answered and that were not, in seconds, with mean tokens of a prompt
     /// and of an answer.
@@ -147,6 +157,14 @@ impl Summary {
             self.level.notes.push(words);
             return;
         }
+        if let Some([less, more]) = out_of_order(&quantiles) {
+            self.level.notes.push(format!(
+                "{} is not measured: in the file P{less} of it is longer than P{more}",
+                time.name()
+            ));
+            self.first_is_nothing |= time == Time::Ttft;
+            return;
+        }
         let times = Times::of_summary(self.level.answered, mean, quantiles);
         *match time {
             Time::Ttft => &mut self.level.ttft,
@@ -156,9 +174,24 @@ impl Summary {
         } = times.filter(|_| self.level.answered > 0);
     }
 
-    /// Takes a rate of requests that keep limits, 1/s.
+    /// Takes a rate of requests that keep limits, 1/s. These are some of the requests that were
+    /// answered, so that a rate above that of all of them is left out.
     pub fn goodput(&mut self, rate: Option<f64>) {
-        self.level.goodput = rate.filter(|rate| (0.0..=1e9).contains(rate));
+        let Some(rate) = rate.filter(|rate| (0.0..=1e9).contains(rate)) else { return };
+        let all = match is_time(self.level.duration) {
+            true => self.level.request_rate(),
+            false => return,
+        };
+        if rate > all * (1.0 + TOLERANCE) {
+            self.level.notes.push(format!(
+                "goodput is not measured: it is {} requests/s in the file, and {} requests/s were \
+                 answered in all",
+                brief(rate),
+                brief(all)
+            ));
+            return;
+        }
+        self.level.goodput = Some(rate);
     }
 
     /// Sets a rate or sum that the file states [`beside`] what its parts come to.

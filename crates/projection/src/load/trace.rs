@@ -3,6 +3,7 @@
 use super::lengths::TOKENS_MAX;
 use fizeau_domain::{
     number::{self, brief},
+    python,
     text::counted,
     units::Seconds,
 };
@@ -91,6 +92,8 @@ pub struct Trace {
     pub without_answer: usize,
     /// Whether it says which parts of prompts are the same (`hash_ids`), which is not followed.
     pub has_hashes: bool,
+    /// Whether its last line is torn, and left out.
+    pub is_torn: bool,
 }
 
 /// A unit that is not stated may give no more requests a second than this on average: nobody
@@ -109,6 +112,7 @@ struct Lines {
     list: Vec<Traced>,
     has_dates: bool,
     has_hashes: bool,
+    is_torn: bool,
     /// The first line whose moment has a fraction.
     fraction: Option<usize>,
 }
@@ -123,6 +127,13 @@ struct Lines {
 /// In words: which line is not understood, or why moments cannot be of the unit that is usual.
 pub fn read(text: &str, stated: Option<Unit>) -> Result<Trace, String> {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if first.trim_start().starts_with('[') {
+        return Err(
+            "it is a JSON array, and traces are JSON Lines, an object on each line: `jq -c '.[]'` \
+             makes these"
+                .into(),
+        );
+    }
     let is_json = first.trim_start().starts_with('{');
     let mut lines = if is_json { json_lines(text)? } else { table(text)? };
     let unit = match stated {
@@ -167,6 +178,7 @@ pub fn read(text: &str, stated: Option<Unit>) -> Result<Trace, String> {
         without_prompt,
         without_answer,
         has_hashes: lines.has_hashes,
+        is_torn: lines.is_torn,
     })
 }
 
@@ -198,6 +210,9 @@ impl Trace {
                 words.push(format!("left out of the trace: {} {of}", counted(count, "request")));
             }
         }
+        if self.is_torn {
+            words.push(format!("the trace: {}", super::read::TORN));
+        }
         if self.has_hashes {
             words.push(
                 "the trace's hash_ids are not followed: prompts have random words, and share no \
@@ -215,12 +230,32 @@ fn tokens(number: Option<f64>, line: usize) -> Result<u32, String> {
     whole.map(|tokens| tokens as u32).ok_or_else(|| format!("line {line}: a length is no number"))
 }
 
+/// Whether a line is the last one of a text, and has no end.
+fn is_last(text: &str, line: &str) -> bool {
+    text.ends_with(line)
+}
+
+/// Why a line is no JSON.
+fn why(line: &str, error: &serde_json::Error) -> String {
+    match python::json(line) == line {
+        true => error.to_string(),
+        false => "it has NaN or Infinity, which are no moments and no lengths".into(),
+    }
+}
+
 fn json_lines(text: &str) -> Result<Lines, String> {
     let mut lines = Lines::default();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let line_number = at + 1;
-        let value: Value =
-            serde_json::from_str(line).map_err(|error| format!("line {line_number}: {error}"))?;
+        let value: Value = match serde_json::from_str(line) {
+            Ok(value) => value,
+            // Its writer was killed, or the file was cut.
+            Err(error) if error.is_eof() && is_last(text, line) && !lines.list.is_empty() => {
+                lines.is_torn = true;
+                break;
+            }
+            Err(error) => return Err(format!("line {line_number}: {}", why(line, &error))),
+        };
         let find = |names: &[&str]| names.iter().find_map(|name| value[*name].as_f64());
         let moment = find(&MOMENTS).filter(|moment| moment.is_finite());
         let moment = moment.ok_or_else(|| format!("line {line_number}: it has no timestamp"))?;
@@ -375,11 +410,26 @@ mod tests {
     }
 
     #[test]
+    fn a_torn_last_line_is_left_out_and_said() {
+        let whole = "{\"timestamp\": 0, \"input_length\": 2, \"output_length\": 3}\n";
+        let trace = read(&format!("{whole}{{\"timestamp\": 9, \"inp"), None).expect("one line");
+        assert_eq!((trace.requests.len(), trace.is_torn), (1, true));
+        assert!(trace.words().join("\n").contains("its last line is torn"), "{trace:?}");
+        // A line that is torn and not the last one is another fault.
+        let why = read(&format!("{whole}{{\"timestamp\": 9, \"inp\n{whole}"), None);
+        assert!(why.expect_err("torn").contains("line 2"));
+        let why = read(&format!("{whole}{{\"timestamp\": 9, \"inp\n"), None);
+        assert!(why.expect_err("it has an end").contains("line 2"));
+    }
+
+    #[test]
     fn what_is_no_trace_is_refused_with_its_line() {
         for (text, words) in [
             ("", "no column timestamp"),
             ("{\"timestamp\": 1}\n", "line 1: a length"),
             ("{\"a\": \n", "line 1"),
+            ("[{\"timestamp\": 1}]", "a JSON array"),
+            ("{\"timestamp\": NaN, \"input_length\": 2}\n", "line 1: it has NaN"),
             ("timestamp,input_length,output_length\n1,2,3\nx,2,3\n", "line 3: its timestamp"),
             ("timestamp,input_length,output_length\n1,2.5,3\n", "line 2: a length"),
             ("timestamp,input_length,output_length\n", "no request"),

@@ -16,12 +16,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Keys that only SGLang's client writes.
-const SGLANGS: [&str; 4] = [
-    "total_output_tokens_retokenized",
-    "mean_e2e_latency_ms",
-    "accept_length",
-    "sharegpt_output_len",
-];
+const SGLANGS: [&str; 3] =
+    ["total_output_tokens_retokenized", "mean_e2e_latency_ms", "sharegpt_output_len"];
+
+/// A key that both have written: it decides where there is no other.
+const SPECULATION: &str = "accept_length";
 
 /// Keys that vLLM's client writes.
 const VLLMS: [&str; 6] = [
@@ -39,6 +38,7 @@ fn client(value: &Value) -> &'static str {
     match (has(&SGLANGS), has(&VLLMS)) {
         (true, _) => "sglang.bench_serving",
         (false, true) => "vllm bench serve",
+        (false, false) if has(&[SPECULATION]) => "sglang.bench_serving",
         (false, false) => "a client that is not known, which writes keys as vllm bench serve does",
     }
 }
@@ -53,7 +53,7 @@ pub fn results(all: &[Value], limits: &Limits) -> Result<Source, String> {
         notes.push("its results are of several clients: the first is named".into());
     }
     let speculates = |value: &Value| {
-        ["spec_decode_acceptance_length", "accept_length"]
+        ["spec_decode_acceptance_length", SPECULATION]
             .iter()
             .any(|key| finite(&value[*key]).is_some_and(|length| length > 1.0))
     };
@@ -94,7 +94,7 @@ fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
     let duration = number("duration").ok_or("\"duration\" is no number")?;
     let offered = offered(value);
     let answered = summary::count(&value["completed"], "completed")?;
-    let failed = summary::count(&value["failed"], "failed").unwrap_or(0);
+    let (failed, unknown) = failures(value, answered);
     let each = |key: &str| {
         let sum = number(key).map(|sum| sum / answered.max(1) as f64);
         summary::tokens(sum, key)
@@ -109,6 +109,7 @@ fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
         ];
         let words = sums.into_iter().filter_map(|(name, all, sum)| summary::beside(name, all, sum));
         level.notes.extend(words);
+        level.notes.extend(unknown);
         return Ok(level);
     }
     let lengths = [each("total_input_tokens")?, each("total_output_tokens")?];
@@ -140,8 +141,31 @@ fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
              have made: little or nothing was answered",
         );
     }
+    unknown.into_iter().for_each(|words| made.note(words));
     made.note("without --save-detailed there are no requests to look at one by one");
     Ok(made.level())
+}
+
+/// How many requests failed, and what to say where the file has no number of them: the others of
+/// those that were sent are not known to be answered.
+fn failures(value: &Value, answered: u64) -> (u64, Option<String>) {
+    if let Ok(failed) = summary::count(&value["failed"], "failed") {
+        return (failed, None);
+    }
+    let sent = summary::count(&value["num_prompts"], "num_prompts").ok();
+    let rest = sent.and_then(|sent| sent.checked_sub(answered));
+    let words = match (value.get("failed"), rest) {
+        // SGLang's client and early ones of vLLM write none.
+        (None, _) => return (rest.unwrap_or(0), None),
+        (Some(_), Some(rest)) => format!(
+            "\"failed\" is no number in the file: {rest} of the requests that were sent are not \
+             known to be answered, and count as failed"
+        ),
+        (Some(_), None) => {
+            "\"failed\" is no number in the file: how many requests failed is not known".into()
+        }
+    };
+    (rest.unwrap_or(0), Some(words))
 }
 
 type Detailed = (Vec<Request>, BTreeMap<String, u64>);

@@ -285,3 +285,65 @@ fn whatever_a_number_becomes_no_time_is_believed_that_cannot_be() {
     }
     assert!(tried > 1_500, "{tried}");
 }
+
+/// A summary as `vllm bench serve --save-result` writes it, with other fields.
+fn summary(change: &dyn Fn(&mut serde_json::Value)) -> Source {
+    let mut value = serde_json::json!({
+        "endpoint_type": "openai", "model_id": "m", "num_prompts": 10, "completed": 8, "failed": 2,
+        "duration": 4.0, "request_rate": "inf", "max_concurrency": 4, "request_throughput": 2.0,
+        "request_goodput": 1.5, "output_throughput": 20.0,
+        "total_input_tokens": 80, "total_output_tokens": 80,
+        "mean_ttft_ms": 20.0, "median_ttft_ms": 19.0, "p99_ttft_ms": 40.0,
+    });
+    change(&mut value);
+    read(&value.to_string(), &Limits::default()).expect("a summary")
+}
+
+#[test]
+fn failures_that_are_no_number_are_not_none() {
+    let level = |failed: serde_json::Value| {
+        let source = summary(&|one| one["failed"] = failed.clone());
+        (source.levels[0].failures(), source.levels[0].notes.join("\n"))
+    };
+    let (failed, notes) = level(2.into());
+    assert!(failed == 2 && !notes.contains("no number"), "{notes}");
+    for other in [serde_json::json!("3"), serde_json::Value::Null] {
+        let (failed, notes) = level(other);
+        assert!(failed == 2 && notes.contains("count as failed"), "{failed} {notes}");
+    }
+    let source = summary(&|one| {
+        one["failed"] = "3".into();
+        one.as_object_mut().expect("an object").remove("num_prompts");
+    });
+    assert!(source.levels[0].notes.join("\n").contains("failed is not known"));
+}
+
+#[test]
+fn a_summary_that_contradicts_itself_is_not_believed() {
+    let whole = summary(&|_| {}).levels.remove(0);
+    assert!(whole.goodput == Some(1.5) && whole.ttft.is_some(), "{whole:?}");
+    let level = |key: &'static str, value: serde_json::Value| {
+        let level = summary(&|one| one[key] = value.clone()).levels.remove(0);
+        let notes = level.notes.join("\n");
+        (level, notes)
+    };
+    let (more, notes) = level("request_goodput", 3.0.into());
+    assert!(more.goodput.is_none() && notes.contains("goodput is not measured"), "{notes}");
+    let (order, notes) = level("p99_ttft_ms", 10.0.into());
+    assert!(order.ttft.is_none() && notes.contains("P50 of it is longer than P99"), "{notes}");
+    let (none, notes) = level("completed", 0.into());
+    assert!(none.goodput.is_none() && none.ttft.is_none(), "{none:?}");
+    assert!(notes.contains("the rate of answered requests is 2"), "{notes}");
+    let (endless, notes) = level("duration", 0.0.into());
+    assert!(endless.goodput.is_none() && notes.contains("how long it lasted"), "{notes}");
+}
+
+#[test]
+fn a_key_that_both_clients_write_names_neither() {
+    assert_eq!(summary(&|one| one["accept_length"] = 2.5.into()).client, "vllm bench serve");
+    let of_neither = summary(&|one| {
+        one["accept_length"] = 2.5.into();
+        ["endpoint_type", "model_id"].map(|key| one.as_object_mut().expect("it").remove(key));
+    });
+    assert_eq!(of_neither.client, "sglang.bench_serving");
+}

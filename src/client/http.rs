@@ -63,13 +63,60 @@ impl Key {
         }
     }
 
-    /// A text without the key in it.
+    /// A text without the key in it, in whatever letter case or form a server may show it.
     pub fn hidden_in(&self, text: &str) -> String {
-        let text = text.replace(&self.0, "[API key]");
-        // As a string within JSON has it, where that is another text.
-        let quoted = serde_json::Value::from(self.0.as_str()).to_string();
-        text.replace(&quoted[1..quoted.len() - 1], "[API key]")
+        let mut text = text.to_owned();
+        for form in self.forms().iter().map(|form| form.to_ascii_lowercase()) {
+            // ASCII alone is changed, so that places in both texts are the same.
+            let lower = text.to_ascii_lowercase();
+            if !lower.contains(&form) {
+                continue;
+            }
+            let mut clean = String::new();
+            let mut end = 0;
+            for (at, found) in lower.match_indices(&form) {
+                clean.push_str(&text[end..at]);
+                clean.push_str("[API key]");
+                end = at + found.len();
+            }
+            clean.push_str(&text[end..]);
+            text = clean;
+        }
+        text
     }
+
+    /// The key as texts may have it: as it is, as a string within JSON, in a URL, in base64.
+    fn forms(&self) -> Vec<String> {
+        let quoted = serde_json::Value::from(self.0.as_str()).to_string();
+        let escaped = self.0.bytes().map(|byte| match byte {
+            b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+            _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        });
+        let mut all =
+            vec![self.0.clone(), quoted[1..quoted.len() - 1].to_owned(), escaped.collect()];
+        if self.0.len() >= BASE64_MIN {
+            for before in 0..3 {
+                let digits = in_base64(self.0.as_bytes(), before);
+                all.push(digits.replace('+', "-").replace('/', "_"));
+                all.push(digits);
+            }
+        }
+        all
+    }
+}
+
+/// The shortest key that is looked for in base64, in bytes: the digits of a shorter one stand in
+/// texts by chance.
+const BASE64_MIN: usize = 8;
+
+/// The digits in base64 that are of a key alone, where a number of bytes of a text stand before it.
+fn in_base64(key: &[u8], before: usize) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bit = |at: usize| usize::from(key[at / 8 - before] >> (7 - at % 8) & 1);
+    let (first, end) = ((before * 8).div_ceil(6), (before + key.len()) * 8 / 6);
+    let digit = |number: usize| (0..6).fold(0, |value, at| value << 1 | bit(number * 6 + at));
+    (first..end).map(|number| char::from(DIGITS[digit(number)])).collect()
 }
 
 impl fmt::Debug for Key {
@@ -303,4 +350,31 @@ fn tls(authorities: Option<&[u8]>) -> Result<TlsConfig, String> {
 /// ureq's error, also where a reader of a body wrapped it.
 pub(super) fn unwrapped(error: io::Error) -> Error {
     Error::from(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_hidden_in_every_form() {
+        let key = Key::new("sk-Secret+9f8e/7d6c").expect("a key");
+        for text in [
+            "it is sk-Secret+9f8e/7d6c!",
+            "it is SK-SECRET+9F8E/7D6C!",
+            "it is sk-secret%2b9f8e%2F7d6c!",
+            // "Bearer sk-Secret+9f8e/7d6c", "x:.." and the key alone in base64.
+            "it is QmVhcmVyIHNrLVNlY3JldCs5ZjhlLzdkNmM=!",
+            "it is eDpzay1TZWNyZXQrOWY4ZS83ZDZj!",
+            "it is c2stU2VjcmV0KzlmOGUvN2Q2Yw==!",
+        ] {
+            let said = key.hidden_in(text);
+            assert!(said.starts_with("it is ") && said.ends_with('!'), "{text}: {said}");
+            assert!(said.contains("[API key]"), "{text}: {said}");
+        }
+        let other = "\u{e9}\u{130} Secret 9f8e";
+        assert_eq!(key.hidden_in(other), other);
+        let twice = key.hidden_in("\u{130}sk-secret+9f8e/7d6c,sk-Secret+9f8e/7d6c\u{130}");
+        assert_eq!(twice, "\u{130}[API key],[API key]\u{130}");
+    }
 }

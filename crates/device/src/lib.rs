@@ -27,6 +27,7 @@ pub mod pci;
 #[cfg(test)]
 #[path = "../../../tests/skipped/mod.rs"]
 mod skipped;
+mod trust;
 pub mod user;
 
 pub use error::{DeviceError, Result};

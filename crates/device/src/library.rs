@@ -9,13 +9,13 @@
 
 #![expect(unsafe_code, reason = "libraries are opened and their functions called by pointer")]
 
-use super::{DeviceError, Result, chain};
+use super::{DeviceError, Result, chain, trust};
 use fizeau_record::file;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::{
     env,
     ffi::{OsString, c_void},
-    fs,
+    fs, io,
     mem::ManuallyDrop,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -73,7 +73,7 @@ pub fn open(wanted: &Wanted) -> Result<Opened> {
         if path.is_absolute() && !path.exists() {
             continue;
         }
-        if let Err(error) = file::loadable(&path) {
+        if let Err(error) = file::loadable(&path).and_then(|()| chosen(&path)) {
             let words = format!("{}: {error}", path.display());
             refused.get_or_insert((path, words));
             continue;
@@ -102,6 +102,15 @@ pub fn open(wanted: &Wanted) -> Result<Opened> {
         }
         None => DeviceError::Missing { what: wanted.files.join(" or "), remedy },
     })
+}
+
+/// Refuses what root is not to load of the folders that [`PATH_VARIABLE`] chooses. Those that the
+/// loader and the vendors have are the administrator's.
+fn chosen(path: &Path) -> io::Result<()> {
+    match env::var_os(PATH_VARIABLE).is_some_and(|folders| !folders.is_empty()) {
+        true => trust::of_root(path),
+        false => Ok(()),
+    }
 }
 
 /// Opens one file, which a user names.
@@ -145,10 +154,10 @@ fn open_before(path: &Path, start: &str) {
     };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_wanted = entry.file_name().to_string_lossy().starts_with(start);
-        if is_wanted && file::loadable(&entry.path()).is_ok() {
+        let path = entry.path();
+        if is_wanted && file::loadable(&path).and_then(|()| chosen(&path)).is_ok() {
             // SAFETY: as in `open`. Not closed: the library that needs it comes next.
-            if let Ok(library) = unsafe { Library::open(Some(entry.path()), RTLD_NOW | RTLD_LOCAL) }
-            {
+            if let Ok(library) = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) } {
                 std::mem::forget(library);
             }
         }

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "a process that code of the user's holds up is left by _exit")]
 
+use super::trust;
 use fizeau_domain::{
     case::KernelName,
     kernel::{
@@ -54,7 +55,8 @@ impl UserFile {
             let known: Vec<String> = ENDINGS.iter().map(|(known, _)| format!(".{known}")).collect();
             format!("{shown}: a file of kernels ends in {}", known.join(", "))
         })?;
-        let bytes = file::read(path, SIZE_MAX).map_err(|error| format!("{shown}: {error}"))?;
+        let read = trust::of_root(path).and_then(|()| file::read(path, SIZE_MAX));
+        let bytes = read.map_err(|error| format!("{shown}: {error}"))?;
         let beside = path.with_extension("toml");
         let text = file::read_text(&beside, SECTION_MAX).map_err(|error| {
             format!("{}, which says how {shown} is launched: {error}", beside.display())

@@ -496,8 +496,9 @@ fn every_field_is_explained() {
             }
         }
     }
-    const BY_DTYPE: [&str; 5] = [
+    const BY_DTYPE: [&str; 6] = [
         "peak",
+        "no_native_kernel",
         "sparse_multiplier",
         "check_tolerance",
         "flop_per_clk_per_unit",

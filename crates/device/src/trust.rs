@@ -40,8 +40,8 @@ fn of(path: &Path, owner: u32) -> io::Result<()> {
 
 fn refusal(place: PathBuf) -> io::Error {
     io::Error::other(format!(
-        "users other than root may write to {}, and root does not run their code: chown it to root, \
-         and chmod go-w",
+        "users other than root may write to {}, and root does not run their code: chown it to \
+         root, and chmod go-w",
         place.display()
     ))
 }

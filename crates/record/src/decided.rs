@@ -34,3 +34,17 @@ impl Decided {
         }
     }
 }
+
+/// A record as something was decided on it.
+pub struct AsDecided {
+    /// The record, up to the last line that was there.
+    pub record: Record,
+    /// Lines that were appended since.
+    pub more: usize,
+    /// Bytes of a last line that is not whole: then, and now.
+    pub rest: [u64; 2],
+    /// Whether it is one of those that are listed.
+    pub is_listed: bool,
+    /// Whether the lines that were there are the same, by their hash.
+    pub is_same: bool,
+}

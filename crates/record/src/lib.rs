@@ -25,7 +25,7 @@ pub mod store;
 pub mod v1;
 mod version;
 
-pub use decided::Decided;
+pub use decided::{AsDecided, Decided};
 pub use fizeau_domain::spec::Network;
 pub use mirror::Mirror;
 pub use version::{CURRENT, Version};

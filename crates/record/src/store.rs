@@ -8,7 +8,7 @@
 //! of it; and reading takes a time that grows with the length alone.
 
 use super::{
-    Decided, Header, Line, RESUMED_AT, Record,
+    AsDecided, Decided, Header, Line, RESUMED_AT, Record,
     checks::{impossible, renew_intervals, renew_tier},
     limits,
     version::{CURRENT, VERSIONS, Version},
@@ -327,20 +327,6 @@ pub fn read_to_decide(path: &Path) -> Result<(Record, Decided), RecordError> {
     let (lines, rest) = text.split_at(whole(&text).len());
     let decided = Decided::of(&record, lines, rest);
     Ok((record, decided))
-}
-
-/// A record as something was decided on it.
-pub struct AsDecided {
-    /// The record, up to the last line that was there.
-    pub record: Record,
-    /// Lines that were appended since.
-    pub more: usize,
-    /// Bytes of a last line that is not whole: then, and now.
-    pub rest: [u64; 2],
-    /// Whether it is one of those that are listed.
-    pub is_listed: bool,
-    /// Whether the lines that were there are the same, by their hash.
-    pub is_same: bool,
 }
 
 /// Reads as much of a record as it was decided on; all of one that is not listed.

@@ -16,8 +16,8 @@ pub struct Told<'s> {
     pub records: Vec<&'s Record>,
 }
 
-/// Sets an identity beside the rest of a bundle: what cannot be decided, in words. What is absent on
-/// one side is not compared.
+/// Sets an identity beside the rest of a bundle: what cannot be decided, in words. What is absent
+/// on one side is not compared.
 ///
 /// # Errors
 /// In words: the first thing in which it is of another machine.

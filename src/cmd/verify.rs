@@ -177,6 +177,12 @@ fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Sto
     let made = decided(bundle, &files, found)?;
     whose(args, bundle, &made, found)?;
     documents(bundle, &files, &made, found)?;
+    if made.has_added {
+        found
+            .unclear
+            .push(format!("{}: not made again beside records that were added", names::ROWS));
+        return Ok(());
+    }
     rows(bundle, &files, global, found)
 }
 

@@ -205,6 +205,8 @@ pub struct Made {
     /// What nothing that was decided on has a use for: what records have beyond it, records and
     /// profiles of which the account knows nothing; in words.
     pub unused: Vec<String>,
+    /// Whether records were added, of which the rows of a bundle know nothing.
+    pub has_added: bool,
     /// Records that the account has and that no decision was made of: of a device that was lost.
     pub aside: Vec<String>,
     /// The first record that is not the one that was decided on, in words.
@@ -237,6 +239,7 @@ impl Made {
             state,
             after,
             unused: Vec::new(),
+            has_added: false,
             aside: Vec::new(),
             changed: None,
             records: BTreeMap::new(),
@@ -271,6 +274,7 @@ impl Made {
             Err(_) if fs::metadata(&listed.at).is_ok_and(|file| file.len() == 0) => return,
             Err(error) => {
                 self.unused.push(format!("{path}: it is no record that can be read: {error}"));
+                self.has_added = true;
                 return;
             }
         };
@@ -299,12 +303,16 @@ impl Made {
         if self.records.contains_key(&run) {
             let words = "another record is of the same run, and one of them was added";
             self.unused.push(format!("{path}: {words}"));
+            self.has_added = true;
             return;
         }
         match self.is_told_of(&run) {
             true => {}
             false if read.is_listed => self.aside.push(path.clone()),
-            false => self.unused.push(format!("{path}: nothing was decided on it")),
+            false => {
+                self.unused.push(format!("{path}: nothing was decided on it"));
+                self.has_added = true;
+            }
         }
         self.records.insert(run, read.record);
     }

@@ -3,14 +3,16 @@
 # a desk (1400) and of a phone (390), light and dark, to look at. Chromium is installed where it is
 # missing (Debian's package).
 #
-#   scripts/pages.sh DIRECTORY
+#   scripts/pages.sh DIRECTORY [PAGE..]
 #
 # `run` is the page of a record in results/; the others are made here, in about two minutes: an
 # acceptance of this host, a projection of two parts, load on the program's own server, of which
 # every tenth request is refused, and a simulated fleet. Set FIZEAU to take another program than the
 # debug build.
 set -euo pipefail
-directory=$(realpath -m "${1:?usage: scripts/pages.sh DIRECTORY}")
+directory=$(realpath -m "${1:?usage: scripts/pages.sh DIRECTORY [PAGE..]}")
+shift
+(($# > 0)) || set -- run accept project load fleet
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
@@ -31,7 +33,7 @@ run() {
 accept() {
     # Its exit code is its verdict on this machine.
     "$fizeau" accept --level quick --device host --out "$work/accepted" >/dev/null || (($? != 2))
-    mv "$work/accepted/report.html" "$work/accept.html"
+    mv "$work/accepted/verdict.html" "$work/accept.html"
 }
 
 project() {
@@ -66,8 +68,8 @@ shoot() { # page, picture, width, options..
         "file://$work/frame.html" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
 }
 
-for page in run accept project load fleet; do
-    $page
+for page in "$@"; do
+    "$page"
     for width in 1400 390; do
         shoot $page.html "$directory/$page-$width.png" $width
         shoot $page.html "$directory/$page-$width-dark.png" $width \

@@ -171,7 +171,7 @@ fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Sto
     let are = if count == 1 { "is" } else { "are" };
     found.holds.push(format!("{} {are} as the manifest has them", counted(count, "file")));
     for stray in files.iter().filter(|one| files::role(&one.path) == files::Role::Stray) {
-        let words = "it is no evidence and not made of any, so that nobody vouches for it";
+        let words = "it is no evidence, and no document that this program makes of evidence";
         found.unclear.push(format!("{}: {words}", stray.path));
     }
     let made = decided(bundle, &files, found)?;

@@ -1,4 +1,5 @@
-// Access to memory other than in streams: rows in random order, and mixes of reads and writes.
+// Access other than in streams: rows in random order, mixes of reads and writes, and what belongs to
+// each unit, its shared memory and its first-level cache.
 //
 // What is read goes into a sum of its words that each row's place in the order weighs: a row read
 // twice, left out or taken for another changes it.
@@ -100,4 +101,27 @@ KERNEL(1024, 1) access_shared(const AccessParams p, const u32 repeat) {
   }
   const u64 sum = block_sum<1024>(sums[0] + sums[1]);
   if (me == 0) leave_in_place(p.partial, sum);
+}
+
+// The first-level cache: all units read the same `row` bytes, a power of two that their own caches
+// hold, in turns of 16 bytes for each of a block's threads: `rows` turns, a multiple of four, for each
+// of the `repeat` iterations.
+KERNEL(1024, 1) access_first_cache(const AccessParams p, const u32 repeat) {
+  const Words* row = reinterpret_cast<const Words*>(p.a);
+  const u32 last = u32(p.row / 16) - 1, turns = u32(p.rows);
+  u64 sums[IN_FLIGHT] = {};
+  for (u32 round = 0; round < repeat; round++) {
+    UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) sums[i] = 0;
+    for (u32 turn = 0; turn < turns; turn += IN_FLIGHT) {
+      Words got[IN_FLIGHT];
+      UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) {
+        got[i] = load_first_cache(row, ((turn + i) * 1024 + thread_index()) & last);
+      }
+      UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) sums[i] += got[i].at[0] + got[i].at[1];
+    }
+  }
+  u64 sum = 0;
+  UNROLL for (u32 i = 0; i < IN_FLIGHT; i++) sum += sums[i];
+  sum = block_sum<1024>(sum);
+  if (thread_index() == 0) leave_in_place(p.partial, sum);
 }

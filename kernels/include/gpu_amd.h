@@ -195,6 +195,12 @@ DEVICE void load_shared_cache(Vector<u64> (&to)[COUNT], const Vector<u64>* from,
   }
 #endif
 }
+// Number `index` of some vectors, through the unit's first-level cache, as often as it is asked for: the
+// compiler is not told that the index is the same as before.
+DEVICE Vector<u64> load_first_cache(const Vector<u64>* from, u32 index) {
+  asm volatile("" : "+v"(index));
+  return load(from + index);
+}
 // 16 bytes of shared memory, `offset` bytes from its start, loaded as often as it is asked for: the
 // compiler is not told that the offset is the same as before. A volatile load would be waited for.
 DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {

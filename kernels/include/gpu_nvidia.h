@@ -149,6 +149,13 @@ DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
   asm volatile("st.global.cs.v2.u64 [%0], {%1, %2};"
                :: "l"(to), "l"(value.at[0]), "l"(value.at[1]) : "memory");
 }
+// Number `index` of some vectors, through the unit's first-level cache, as often as it is asked for.
+DEVICE Vector<u64> load_first_cache(const Vector<u64>* from, u32 index) {
+  Vector<u64> got;
+  asm volatile("ld.global.ca.v2.u64 {%0, %1}, [%2];"
+               : "=l"(got.at[0]), "=l"(got.at[1]) : "l"(from + index));
+  return got;
+}
 // 16 bytes of shared memory, `offset` bytes from its start, loaded as often as it is asked for:
 // `asm volatile` binds the compiler alone, and only a volatile load the assembler too.
 DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {

@@ -173,8 +173,8 @@ struct AccessParams {
   u64* a;            // the table of a gather; the arrays of a mix, those read first
   const u32* order;  // of a gather: which row is read when
   u64* partial;      // one sum for each block, 64 bytes apart
-  u64 rows;          // of a gather; words of one array of a mix; turns of shared memory
-  u64 row;           // bytes of a row; from one array of a mix to the next
+  u64 rows;          // of a gather; words of one array of a mix; turns of what is a unit's own
+  u64 row;           // bytes of a row; from one array of a mix to the next; what a first-level cache holds
   u64 row_shift;     // a row is 16 << row_shift bytes
 };
 static_assert(sizeof(AccessParams) == 48, "the mirror");

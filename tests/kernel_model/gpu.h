@@ -411,6 +411,9 @@ DEVICE void store_evict_first(Vector<u64>* to, Vector<u64> value) {
   aligned_load(to);
   *to = value;
 }
+DEVICE Vector<u64> load_first_cache(const Vector<u64>* from, u32 index) {
+  return aligned_load(from + index);
+}
 // A block's own arrays in shared memory are static ones here.
 DEVICE Vector<u64> load_from_shared(const void* start, u32 offset) {
   return aligned_load(reinterpret_cast<const Vector<u64>*>(static_cast<const u8*>(start) + offset));

@@ -597,6 +597,18 @@ void accesses() {
   partial.data()[0] = partial.data()[8] = 0;
   model::launch(2, 1024, 0, [&] { cluster::access_distributed(p, 2); });
   same(partial.data()[0] == 2 * all && partial.data()[8] == 2 * all, "access/distributed", "sums");
+  // Rows of fewer vectors than a block has threads, of as many, and of more.
+  for (u64 row : {8192ull, 16384ull, 32768ull}) {
+    Array<u64> held(row / 8);
+    u64 sum = 0;
+    for (u64 i = 0; i < row / 8; i++) sum += held.data()[i] = random_word();
+    partial.data()[0] = partial.data()[8] = 0;
+    const AccessParams first = {held.data(), nullptr, partial.data(), 8, row, 0};
+    model::launch(2, 1024, 0, [&] { access::access_first_cache(first, 3); });
+    const u64 wanted = sum * (8 * 16384 / row);
+    same(partial.data()[0] == wanted && partial.data()[8] == wanted, "access/first_cache", "sums");
+    same(held.intact(), "access/first_cache", "operands");
+  }
   same(partial.intact(), "access", "partial sums stay in their place");
 }
 

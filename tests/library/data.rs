@@ -4,8 +4,8 @@
 use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{
-        AttentionKind, AttentionPoint, ComputePoint, Contents, GemmPoint, Mask, Point,
-        StreamOperation, StreamPoint,
+        Access, AccessPoint, AttentionKind, AttentionPoint, ComputePoint, Contents, GemmPoint,
+        Mask, Point, StreamOperation, StreamPoint,
     },
     dtype::Dtype,
     spec::{
@@ -314,6 +314,60 @@ fn the_host_is_set_against_its_own_limits() {
     let unknown = Properties { cpu: None, ..properties.clone() };
     assert_eq!(spec::floor(&compute, &unknown, None, &hot(clock)), None);
     assert!(spec::lights(&gemm(1), &unknown, None, &hot(clock)).is_empty());
+}
+
+/// A stream that a GPU's shared cache holds, and reads of what is each unit's own.
+fn within_caches(units: u32) -> (Point, [Point; 2]) {
+    let working_set = Bytes::MIB * u64::from(units);
+    let stream = StreamPoint { stream: StreamOperation::Read, working_set: Bytes::MIB * 8, units };
+    let own = [Access::Shared, Access::FirstCache].map(|access| {
+        Point::Access(AccessPoint { access, working_set, row: Bytes::KIB * 16, units })
+    });
+    (Point::Stream(stream), own)
+}
+
+#[test]
+fn a_working_set_within_a_cache_has_a_share_of_the_cache_that_is_asked() {
+    let catalogue = Catalogue::load(None).unwrap();
+    let clock = Megahertz(1500.0);
+    let level = |level, size, shared_by| CacheLevel { level, size, shared_by, line: Bytes(128) };
+    let mut stated = Vec::new();
+    for part in catalogue.parts.iter().filter(|part| !part.is_host()) {
+        let units = part.units.unwrap_or(64);
+        let backend = if part.vendor == "NVIDIA" { "cuda" } else { "hip" };
+        let properties = Properties {
+            backend: backend.into(),
+            units,
+            clock: Some(clock),
+            caches: vec![level(2, Bytes::MIB * 40, units)],
+            ..Properties::default()
+        };
+        let lights =
+            |point: &Point| spec::lights(point, &properties, Some(part), &hot(Some(clock)));
+        let per_clock = |point: &Point, time: f64| point.work().memory.0 as f64 / time / 1500e6;
+        let (stream, own) = within_caches(units);
+        // The rate of the shared cache, or no limit at all: never that of the units' own.
+        let rates: Vec<f64> =
+            lights(&stream).iter().map(|light| per_clock(&stream, light.time.0)).collect();
+        match part.l2_per_clock {
+            Some(rate) => {
+                stated.push(part.id.as_str());
+                assert!(rates.iter().all(|&one| near(one, rate, 1e-9)), "{}: {rates:?}", part.id);
+                assert!(!rates.is_empty(), "{}", part.id);
+            }
+            None => assert!(rates.is_empty(), "{}: {rates:?}", part.id),
+        }
+        // What is a unit's own is bound by nothing beyond the unit, neither as a share nor as a floor.
+        for point in &own {
+            let floor = spec::floor(point, &properties, Some(part), &hot(Some(clock)));
+            let all = lights(point).into_iter().chain(floor);
+            let rates: Vec<f64> = all.map(|light| per_clock(point, light.time.0)).collect();
+            let wanted = f64::from(units) * 128.0;
+            assert!(rates.iter().all(|&one| near(one, wanted, 1e-9)), "{}: {rates:?}", part.id);
+            assert_eq!(rates.is_empty(), part.vendor != "NVIDIA", "{}", part.id);
+        }
+    }
+    assert!(stated.contains(&"a100-sxm4-80") && stated.contains(&"mi300x"), "{stated:?}");
 }
 
 #[test]

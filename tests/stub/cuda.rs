@@ -358,6 +358,7 @@ fn transfers_accesses_and_launches_go_their_way() {
         "access/gather/128MiB/32B/4u/portable",
         "access/mix_1r3w/128MiB/16B/4u/portable",
         "access/shared/4MiB/16B/4u/portable",
+        "access/first_cache/4MiB/8KiB/4u/portable",
         "access/distributed/4MiB/16B/4u/sm90_cluster",
         "launch/queued/1k/portable",
         "launch/waited/1k/portable",

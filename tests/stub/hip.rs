@@ -123,6 +123,7 @@ fn accesses_transfers_and_launches_go_their_way() {
         "access/gather/128MiB/32B/4u/portable",
         "access/mix_1r3w/128MiB/16B/4u/portable",
         "access/shared/4MiB/16B/4u/portable",
+        "access/first_cache/4MiB/8KiB/4u/portable",
         "launch/queued/1k/portable",
         "launch/waited/1k/portable",
         "launch/graph/8k/portable",

@@ -1,11 +1,11 @@
-//! The operation `access`: rows in random order, mixes of reads and writes, and the units' shared
-//! memory. Only GPUs have kernels of it.
+//! The operation `access`: rows in random order, mixes of reads and writes, and what belongs to each
+//! unit, its shared memory and its first-level cache. Only GPUs have kernels of it.
 //!
 //! What is read cannot be compared, so kernels add up what they read: words as integers, a gather's
 //! weighed by the place in the order at which their row is read. A row left out, read twice or
 //! taken for another changes the sum.
 
-use super::{Prepared, Rank, Workload, stream};
+use super::{Prepared, Rank, Unready, Workload, stream};
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{Access, AccessPoint, Case, Point},
@@ -51,6 +51,12 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
                 let working_set = TURN * TURNS * u64::from(units);
                 vec![AccessPoint { access, working_set, row: Bytes(16), units }]
             }
+            Access::FirstCache => first_cache_rows(properties)
+                .map(|row| {
+                    let working_set = TURN * TURNS * u64::from(units);
+                    AccessPoint { access, working_set, row, units }
+                })
+                .collect(),
         };
         let points = points.into_iter().filter(|point| point.units > 0);
         for point in points.map(Point::Access) {
@@ -59,6 +65,30 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// What a unit's first-level cache of a GPU holds: on NVIDIA's the unified data cache that shared
+/// memory is a part of (CUDA C++ Programming Guide 13.0, table "Technical Specifications per Compute
+/// Capability" and the sections of each capability), on AMD's the vector cache of a compute unit
+/// (instruction set architecture guides of CDNA 2 to 4 and RDNA 3 and 4, chapter "Memory"). Where a
+/// target is not listed, the smallest of those that are.
+fn first_cache(target: &str) -> Bytes {
+    Bytes::KIB
+        * match target {
+            "sm_75" => 96,
+            "sm_70" | "sm_86" | "sm_89" | "sm_120" | "sm_121" => 128,
+            "sm_80" | "sm_87" => 192,
+            "sm_90" | "sm_100" | "sm_103" => 256,
+            "gfx942" | "gfx950" | "gfx1100" | "gfx1101" | "gfx1102" | "gfx1200" | "gfx1201" => 32,
+            _ => 16,
+        }
+}
+
+/// What each unit reads again and again of its first-level cache: powers of two from 8 KiB to half of
+/// what the cache holds, so that shared memory and the lines of other data have their place.
+fn first_cache_rows(properties: &Properties) -> impl Iterator<Item = Bytes> + use<> {
+    let holds = first_cache(properties.own_target().unwrap_or_default());
+    (13..30).map(|power| Bytes(1 << power)).take_while(move |row| row.0 * 2 <= holds.0)
 }
 
 /// Rows of a gather at most, but where its table would not be far larger than the caches: the host
@@ -104,12 +134,19 @@ pub fn prepare<'r>(
     kernel: &fizeau_domain::case::KernelName,
     Rank { device, .. }: Rank<'r>,
 ) -> Prepared<'r> {
+    let row = point.row.0;
+    let is_row = row.is_power_of_two() && (TURN.0 / 2..=TURN.0 * TURNS).contains(&row);
+    if point.access == Access::FirstCache && !is_row {
+        let size = format!("a unit reads a power of two from 8 KiB to 1 MiB, not {}", point.row);
+        return Err(Unready::Unsupported(size));
+    }
     let function = device.load(Operation::Access(point.access), kernel)?;
     let partial = device.allocate(Bytes(64 * u64::from(point.units) * BLOCKS_MAX))?;
     let made = match point.access {
         Access::Gather => gather(point, device)?,
         Access::Mix3r1w | Access::Mix1r3w => mix(point, device)?,
         Access::Shared | Access::Distributed => shared(device)?,
+        Access::FirstCache => first(point, device)?,
     };
     let Operands { operands, order, rows, row, expected } = made;
     let params = AccessParams {
@@ -201,6 +238,18 @@ fn shared(device: &dyn Device) -> Result<Operands, DeviceError> {
     let expected = Expected::Each(all.wrapping_mul(TURNS / 2));
     let order = device.allocate(Bytes(8))?;
     Ok(Operands { operands, order, rows: TURNS, row: 16, expected })
+}
+
+fn first(point: &AccessPoint, device: &dyn Device) -> Result<Operands, DeviceError> {
+    let row = point.row;
+    let pattern = words(5, row.0 / 8);
+    let operands = device.allocate(stream::in_huge_pages(row))?;
+    device.write(&operands, Bytes(0), bytemuck::cast_slice(&pattern))?;
+    let all = pattern.iter().fold(0u64, |sum, &word| sum.wrapping_add(word));
+    let times = TURN.0 * TURNS / row.0;
+    let expected = Expected::Each(all.wrapping_mul(times));
+    let order = device.allocate(Bytes(8))?;
+    Ok(Operands { operands, order, rows: TURNS, row: row.0, expected })
 }
 
 impl Accessing<'_> {

@@ -43,6 +43,7 @@ fn way(access: Access) -> &'static str {
         Access::Mix3r1w => "3 reads, 1 write",
         Access::Mix1r3w => "1 read, 3 writes",
         Access::Shared => "shared memory",
+        Access::FirstCache => "first-level cache, again and again",
         Access::Distributed => "distributed shared memory",
     }
 }

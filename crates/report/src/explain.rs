@@ -215,6 +215,11 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             Access::Mix3r1w => "bandwidth of three arrays read and one written at once.".into(),
             Access::Mix1r3w => "bandwidth of one array read and three written at once.".into(),
             Access::Shared => "bandwidth of each unit's shared memory.".into(),
+            Access::FirstCache => format!(
+                "bandwidth of each unit's first-level cache, out of which the unit reads the same {} \
+                 again and again.",
+                p.row
+            ),
             Access::Distributed => {
                 "bandwidth of the shared memory of another unit in a cluster.".into()
             }

@@ -21,6 +21,8 @@ pub enum Access {
     Mix1r3w,
     /// Each unit's shared memory.
     Shared,
+    /// Each unit's first-level cache: a row that the unit reads again and again.
+    FirstCache,
     /// The shared memory of another unit of a cluster.
     Distributed,
 }
@@ -31,13 +33,13 @@ impl Access {
         match self {
             Access::Mix3r1w => Some([3, 1]),
             Access::Mix1r3w => Some([1, 3]),
-            Access::Gather | Access::Shared | Access::Distributed => None,
+            Access::Gather | Access::Shared | Access::FirstCache | Access::Distributed => None,
         }
     }
 
     /// Whether it stays within the units.
     pub fn on_chip(self) -> bool {
-        matches!(self, Access::Shared | Access::Distributed)
+        matches!(self, Access::Shared | Access::FirstCache | Access::Distributed)
     }
 }
 
@@ -48,7 +50,8 @@ pub struct AccessPoint {
     pub access: Access,
     /// Bytes that one iteration reads and writes on all units together.
     pub working_set: Bytes,
-    /// Bytes that are side by side; 16 where the way has no rows.
+    /// Bytes that are side by side; of a first-level cache those that a unit reads again and again;
+    /// 16 where the way has no rows.
     pub row: Bytes,
     /// Units that take part.
     pub units: u32,
@@ -364,7 +367,7 @@ impl InstructionPoint {
 
 named!(Access {
     Gather => "gather", Mix3r1w => "mix_3r1w", Mix1r3w => "mix_1r3w", Shared => "shared",
-    Distributed => "distributed",
+    FirstCache => "first_cache", Distributed => "distributed",
 });
 named!(HostMemory { Pinned => "pinned", Pageable => "pageable" });
 named!(Instruction {

@@ -2,13 +2,17 @@
 
 use super::{ARM, CpuId, Part, Properties, part::Identity};
 
-/// The compiler's target of a device's own architecture, where it tells one: `sm_90` (not
-/// `sm_90a`, which adds instructions), `gfx942`.
-fn own_target(properties: &Properties) -> Option<&str> {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_target =
-        |name: &&String| name.starts_with("gfx") || name.strip_prefix("sm_").is_some_and(is_number);
-    properties.features.iter().find(is_target).map(String::as_str)
+impl Properties {
+    /// The compiler's target of a device's own architecture, where it tells one: `sm_90` (not
+    /// `sm_90a`, which adds instructions), `gfx942`.
+    pub fn own_target(&self) -> Option<&str> {
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_target = |name: &&String| {
+            name.starts_with("gfx") || name.strip_prefix("sm_").is_some_and(is_number)
+        };
+        self.features.iter().find(is_target).map(String::as_str)
+    }
 }
 
 /// A name without case, spaces and marks, for drivers that spell one product in several ways.
@@ -114,7 +118,7 @@ impl Part {
     /// Whether a device says that it is of another architecture than this part.
     fn is_of_another_architecture(&self, properties: &Properties) -> bool {
         let Identity::Gpu { target: Some(target), .. } = &self.identity else { return false };
-        own_target(properties).is_some_and(|own| own != target)
+        properties.own_target().is_some_and(|own| own != target)
     }
 
     fn has_name(&self, name: &str) -> bool {

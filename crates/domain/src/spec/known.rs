@@ -15,6 +15,9 @@ const CORE_PER_CLOCK: f64 = 64.0;
 /// Levels of cache that belong to one core of a host.
 const OF_ONE_CORE: u32 = 2;
 
+/// The level of a GPU's cache on the memory's side.
+const MEMORY_CACHE: u32 = 3;
+
 /// What is known of a device, from its part and from itself.
 pub(super) struct Known<'k> {
     pub properties: &'k Properties,
@@ -174,12 +177,35 @@ impl Known<'_> {
     /// or from beyond it.
     pub fn caches_time(&self, point: &Point, touched: &Touched) -> Option<f64> {
         let first = self.first_cache_time(point, touched);
-        let rates = [self.beyond_core(point), self.second_cache(), self.memory_cache()];
-        let beyond = rates.into_iter().flatten().map(|(below, [load, store, both])| {
-            let [read, written, all] = touched.beyond(self.kept(point, below), self.conditions.hot);
-            (read / load).max(written / store).max(all / both)
-        });
+        // What stays within the units asks nothing of the caches beyond them.
+        if matches!(point, Point::Access(access) if access.access.on_chip()) {
+            return first;
+        }
+        let levels = [self.beyond_core(point), self.second_cache(), self.memory_cache()];
+        let beyond = levels.into_iter().flatten().map(|level| self.time_of(level, point, touched));
         first.into_iter().chain(beyond).reduce(f64::max)
+    }
+
+    /// How long a level of cache takes for what nearer caches do not hold.
+    fn time_of(&self, level: (u32, [f64; 3]), point: &Point, touched: &Touched) -> f64 {
+        let (below, [load, store, both]) = level;
+        let [read, written, all] = touched.beyond(self.kept(point, below), self.conditions.hot);
+        (read / load).max(written / store).max(all / both)
+    }
+
+    /// How long the cache that answers a stream or another access within it takes: the first one,
+    /// but on GPUs the nearest one that all units share, since the kernels of streams load past
+    /// their own unit's. None where the rate of that cache is not known.
+    pub fn asked_cache_time(&self, point: &Point, touched: &Touched) -> Option<f64> {
+        let on_chip = matches!(point, Point::Access(access) if access.access.on_chip());
+        if self.properties.backend == "host" || on_chip {
+            return self.first_cache_time(point, touched);
+        }
+        let is_beyond_second = self.kept(point, MEMORY_CACHE) < touched.read + touched.written;
+        let memory_cache = self.memory_cache().filter(|_| is_beyond_second);
+        let asked = if is_beyond_second { memory_cache } else { self.second_cache() }?;
+        let levels = [Some(asked), self.second_cache()].into_iter().flatten();
+        levels.map(|level| self.time_of(level, point, touched)).reduce(f64::max)
     }
 
     /// Ports of the cores of a host, and the level that lies beyond them.
@@ -202,7 +228,7 @@ impl Known<'_> {
     /// The cache on the memory's side.
     fn memory_cache(&self) -> Option<(u32, [f64; 3])> {
         let both = self.part?.memory_cache_bandwidth?.0;
-        Some((3, [both, both, both]))
+        Some((MEMORY_CACHE, [both, both, both]))
     }
 
     /// Bytes that caches nearer to the point's units than a level can keep.
@@ -246,6 +272,7 @@ impl Known<'_> {
     pub fn is_beyond_caches(&self, point: &Point) -> bool {
         let long = (self.properties.last_level_cache() * 4).0.saturating_sub(4096);
         match point {
+            Point::Access(access) if access.access.on_chip() => false,
             Point::Stream(_) | Point::Access(_) => point.work().memory.0 >= long,
             _ => false,
         }

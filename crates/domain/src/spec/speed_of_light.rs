@@ -86,8 +86,11 @@ pub fn lights(
         true => touched.read + touched.written,
         false => known.memory_bytes(point, &touched),
     };
-    // A stream or another access within a cache is set against the first one.
+    // A stream or another access within a cache is set against the cache that it asks.
     let in_cache = matches!(point, Point::Stream(_) | Point::Access(_)) && known.fits_cache(point);
+    let asked = known.asked_cache_time(point, &touched).filter(|_| in_cache);
+    let caches =
+        known.caches_time(point, &touched).filter(|_| touched.read + touched.written > 0.0);
     let links = known.links_time(point);
     let datasheet = Peaks {
         memory: known.datasheet_memory(),
@@ -98,12 +101,13 @@ pub fn lights(
     let observed = Peaks {
         memory: known.pins().or(known.datasheet_memory()),
         compute: known.compute(point),
-        caches: known.first_cache_time(point, &touched).filter(|_| in_cache),
+        caches: asked,
         links,
         ..Peaks::default()
     };
     let algorithmic = Peaks {
-        caches: known.caches_time(point, &touched).filter(|_| touched.read + touched.written > 0.0),
+        // The rate of a cache that is not asked is no limit of one whose rate is not known.
+        caches: caches.filter(|_| !in_cache || asked.is_some()),
         exps: known.exps(point),
         ..observed
     };

@@ -4,7 +4,7 @@
 use super::Side;
 use crate::{Ceilings, chart::measurements};
 use fizeau_domain::{
-    case::Point,
+    case::{Access, Point},
     outcome::Measurement,
     spec::{Bound, Conditions, Part, Properties, Tier, lights},
     units::Seconds,
@@ -94,6 +94,9 @@ fn row_name(point: &Point, device: &Properties, ceilings: &Ceilings) -> String {
     let id = id.strip_suffix(&by_all).filter(|_| scales).unwrap_or(&id);
     let in_memory = match point {
         Point::Stream(stream) => ceilings.in_memory(stream.working_set),
+        Point::Access(access) if access.access == Access::FirstCache => {
+            return format!("access/first_cache/{}", access.row);
+        }
         Point::Access(access) if access.access.on_chip() => {
             return id.split('/').take(2).collect::<Vec<_>>().join("/");
         }

@@ -288,6 +288,61 @@ fn a_server_that_is_killed_and_restarted_is_met_again() {
     assert!(counts.keys().all(others), "{counts:?}");
 }
 
+/// A load of 40 requests a second that is stopped for 1.5 s when some have ended.
+fn stopped_for_a_while(place: &Place, url: &str, args: &[&str]) -> Said {
+    let mut load = place.fizeau(["load", url].iter().chain(&SHORT).chain(args));
+    load.args(["--warmup", "0", "--tokenizer", "words", "--arrivals", "constant"]);
+    load.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let load = load.spawn().expect("it starts");
+    let file = place.path("out/requests.jsonl");
+    while !fs::read_to_string(&file).is_ok_and(|text| text.lines().count() > 30) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid = Pid::from_raw(load.id() as i32).expect("a process");
+    kill_process(pid, Signal::STOP).expect("a signal");
+    thread::sleep(Duration::from_millis(1500));
+    kill_process(pid, Signal::CONT).expect("a signal");
+    said(load.wait_with_output().expect("it ends"))
+}
+
+#[test]
+fn a_client_that_was_stopped_condemns_no_server() {
+    let server_of =
+        |place: &Place| Server::start(place, &["--slots", "64", "--service", "token=1ms"]);
+    let accusations = ["cannot be met", "No rate was found", "misses them", "pile up"];
+    let slo = ["--slo", "ttft=300ms", "--target", "100"];
+    let words = |told: &Said| told.out.split_whitespace().collect::<Vec<_>>().join(" ");
+
+    let place = Place::new();
+    let server = server_of(&place);
+    let args = [&["--rate", "40", "--duration", "3s"][..], &slo].concat();
+    let told = stopped_for_a_while(&place, &server.url, &args).ended(4);
+    let report = ["load", "report", "out/requests.jsonl", "--slo", "ttft=300ms", "--target", "100"];
+    let report = say(&mut place.fizeau(report)).ended(4);
+    for told in [&told, &report] {
+        let said = words(told);
+        assert!(
+            said.contains("40 requests/s, open loop: the client itself was late: by 1."),
+            "{said}"
+        );
+        assert!(said.contains("This level says nothing of the server"), "{said}");
+        assert!(said.contains("How many servers 100 requests/s take is not known"), "{said}");
+        assert!(!accusations.iter().any(|one| said.contains(one)), "{said}");
+    }
+    assert!(words(&report).contains("is not judged: the client was late"), "{}", report.out);
+
+    // A search sends that rate once more, and finds what it would have found.
+    let place = Place::new();
+    let server = server_of(&place);
+    let args = [&["--rate", "40,50", "--duration", "3s", "--search", "1"][..], &slo].concat();
+    let told = stopped_for_a_while(&place, &server.url, &args).ended(0);
+    let again = "the client was late at 40 requests/s: the level is sent once more";
+    assert!(told.err.contains(again), "{}", told.err);
+    let said = words(&told);
+    assert!(said.contains("Highest rate that keeps the limits: 50 requests/s"), "{said}");
+    assert!(!accusations.iter().any(|one| said.contains(one)), "{said}");
+}
+
 #[test]
 fn an_end_that_is_asked_for_drains_and_reports() {
     let place = Place::new();

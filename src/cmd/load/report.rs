@@ -141,6 +141,9 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         }
         _ => document(&results, None, &goal),
     };
+    if results.iter().any(|one| goal.is_missed_by_a_late_client(&one.source.levels)) {
+        code = ExitCode::from(Verdict::Inconclusive.exit_code());
+    }
     let text = match format {
         ReportFormat::Csv => csv::of_tables(&document, &["joined"])
             .map(|joined| match joined.is_empty() {

@@ -24,7 +24,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use fizeau_device::clock;
-use fizeau_domain::{text::counted, units::Seconds};
+use fizeau_domain::{text::counted, units::Seconds, verdict::Verdict};
 use fizeau_projection::load::{
     Header, Line, Offered, Row, Sample, Stop,
     capacity::Goal,
@@ -269,47 +269,18 @@ impl Loaded<'_> {
         let Out { directory, path, file } = out;
         let (samples, hear) = mpsc::channel();
         let searches = self.args.search.is_some();
-        let mut keeper = Keeper { file, live, hear, searches, rows: Vec::new() };
-        keeper.keep(&Line::Load(self.header(date)?)).with_context(|| shown(&path))?;
+        let keeper = Keeper { file, live, hear, searches, rows: Vec::new() };
+        let search = Search::new(self.args.search.unwrap_or(0));
+        let level = self.levels.len();
+        let mut course = Course { loaded: self, samples, interrupted, path, keeper, search, level };
+        course.keep(&Line::Load(self.header(date)?))?;
         let cpu = clock::cpu_time();
-        let mut search = Search::new(self.args.search.unwrap_or(0));
-        let is_over = |search: &Search| {
-            interrupted.load(Ordering::Relaxed) || searches && search.has_missed()
-        };
-        let send = |level: usize, one: &Level<'_>, keeper: &mut Keeper, search: &mut Search| {
-            let sent = self.send_level(level, one, &samples, interrupted, keeper);
-            sent.with_context(|| format!("level {}, rows in {}", level + 1, shown(&path)))?;
-            let plan = &one.sketch.plan;
-            if let (true, Some(rate)) = (searches, plan.rate) {
-                let rows: Vec<&Row> = keeper.rows.iter().collect();
-                let met = fizeau_projection::load::Level::of_rows(plan, &rows, &self.goal.limits);
-                search.met(rate, met.keeps(self.goal.share) == Some(true));
-                keeper.rows.clear();
-            }
-            anyhow::Ok(())
-        };
-        for (level, one) in self.levels.iter().enumerate() {
-            if is_over(&search) {
-                break;
-            }
-            send(level, one, &mut keeper, &mut search)?;
-        }
-        let mut level = self.levels.len();
-        while !interrupted.load(Ordering::Relaxed)
-            && let Some(rate) = search.next_rate()
-        {
-            let sketch = prepare::sketch(self.args, level as u64, Some(rate), None)?;
-            let Made { requests, .. } =
-                self.maker.make(level as u64, &sketch.lengths, &mut |_| {})?;
-            keeper.keep(&Line::Level(sketch.plan.clone())).with_context(|| shown(&path))?;
-            send(level, &Level { sketch: &sketch, requests }, &mut keeper, &mut search)?;
-            level += 1;
-        }
+        course.run()?;
         let stop = Stop {
             interrupted: interrupted.load(Ordering::Relaxed),
             cpu_seconds: clock::cpu_time().0 - cpu.0,
         };
-        keeper.keep(&Line::End(stop)).with_context(|| shown(&path))?;
+        course.keep(&Line::End(stop))?;
         Ok(directory)
     }
 
@@ -375,6 +346,90 @@ impl Loaded<'_> {
             seed: self.args.seed,
             levels: self.levels.iter().map(|one| one.sketch.plan.clone()).collect(),
         })
+    }
+}
+
+/// All levels of a load as they are sent.
+struct Course<'c> {
+    loaded: &'c Loaded<'c>,
+    samples: Sender<Sample>,
+    interrupted: &'c AtomicBool,
+    path: PathBuf,
+    keeper: Keeper,
+    search: Search,
+    /// The number of the next level that is decided upon on the way.
+    level: usize,
+}
+
+impl Course<'_> {
+    fn keep(&mut self, line: &Line) -> anyhow::Result<()> {
+        self.keeper.keep(line).with_context(|| shown(&self.path))
+    }
+
+    fn is_over(&self) -> bool {
+        let found = self.search.has_missed() || self.search.is_ended();
+        self.interrupted.load(Ordering::Relaxed) || self.keeper.searches && found
+    }
+
+    /// Sends the levels that were planned, until one misses the limits where rates are searched
+    /// for, and then those that the search asks for.
+    fn run(&mut self) -> anyhow::Result<()> {
+        for (level, one) in self.loaded.levels.iter().enumerate() {
+            if self.is_over() {
+                break;
+            }
+            if self.send(level, one)? {
+                self.again(one.sketch.plan.rate)?;
+            }
+        }
+        while !self.interrupted.load(Ordering::Relaxed)
+            && let Some(rate) = self.search.next_rate()
+        {
+            if self.more(rate)? {
+                self.again(Some(rate))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a level. Whether it says nothing to the search, since the client was late.
+    fn send(&mut self, level: usize, one: &Level<'_>) -> anyhow::Result<bool> {
+        let Course { loaded, interrupted, keeper, .. } = self;
+        let sent = loaded.send_level(level, one, &self.samples, interrupted, keeper);
+        sent.with_context(|| format!("level {}, rows in {}", level + 1, shown(&self.path)))?;
+        let plan = &one.sketch.plan;
+        let Some(rate) = plan.rate.filter(|_| keeper.searches) else { return Ok(false) };
+        let rows: Vec<&Row> = keeper.rows.iter().collect();
+        let goal = &loaded.goal;
+        let met = fizeau_projection::load::Level::of_rows(plan, &rows, &goal.limits);
+        keeper.rows.clear();
+        let is_late = met.is_not_judged(goal.share);
+        if !is_late {
+            self.search.met(rate, met.keeps(goal.share) == Some(true));
+        }
+        Ok(is_late)
+    }
+
+    /// Sends a level more at a rate. What it says is that of [`Course::send`].
+    fn more(&mut self, rate: f64) -> anyhow::Result<bool> {
+        let number = self.level as u64;
+        let sketch = prepare::sketch(self.loaded.args, number, Some(rate), None)?;
+        let made = self.loaded.maker.make(number, &sketch.lengths, &mut |_| {})?;
+        self.keep(&Line::Level(sketch.plan.clone()))?;
+        self.level += 1;
+        self.send(number as usize, &Level { sketch: &sketch, requests: made.requests })
+    }
+
+    /// Sends a rate once more at which the client was late. Where it is late again the search ends.
+    fn again(&mut self, rate: Option<f64>) -> anyhow::Result<()> {
+        let is_over = self.interrupted.load(Ordering::Relaxed);
+        let Some(rate) = rate.filter(|_| !is_over) else { return Ok(()) };
+        say(&format!("the client was late at {rate} requests/s: the level is sent once more"));
+        if self.more(rate)? {
+            self.search.ends();
+            say("the client was late again: the search ends, since it could name no rate");
+        }
+        Ok(())
     }
 }
 
@@ -451,6 +506,7 @@ fn finish(
     let is_answered = !levels.is_empty()
         && levels.iter().all(|level| level.answered > 0)
         && worst <= max_failed.0;
+    let is_judged = !goal.is_missed_by_a_late_client(levels);
     let results = [results];
     let window = document::window(global);
     let document = document(&results, None, goal);
@@ -476,7 +532,8 @@ fn finish(
     ));
     Ok(match (is_interrupted, is_answered) {
         (true, _) => ExitCode::from(exit::INTERRUPTED),
-        (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(exit::FAILED),
+        (false, true) if is_judged => ExitCode::SUCCESS,
+        (false, true) => ExitCode::from(Verdict::Inconclusive.exit_code()),
     })
 }

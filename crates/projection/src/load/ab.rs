@@ -359,12 +359,14 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// A run of a round.
+    /// A run of a round that can be judged: it was sent to its end, and its client was on time.
     fn run(&self, round: u32, arm: Arm) -> Option<&Run> {
-        self.runs.iter().find(|run| run.round == round && run.arm == arm && run.is_whole)
+        let is_one = |run: &&Run| run.round == round && run.arm == arm;
+        self.runs.iter().filter(is_one).find(|run| run.is_whole && run.level.late.is_none())
     }
 
-    /// The rounds of which both sides were sent to their end, with their numbers.
+    /// The rounds of which both sides were sent to their end by a client that was on time, with
+    /// their numbers.
     pub fn complete(&self) -> Vec<(u32, [&Level; 2])> {
         let both = |round| {
             let (a, b) = (self.run(round, Arm::A)?, self.run(round, Arm::B)?);
@@ -396,6 +398,12 @@ impl Trial {
                     "round {}, {name}: it was interrupted after {all} requests; the round is not \
                      judged",
                     run.round
+                ));
+            } else if let Some(late) = run.level.late {
+                warnings.push(format!(
+                    "round {}, {name}: {}; the round is in no verdict",
+                    run.round,
+                    late.words(true)
                 ));
             } else if answered == 0 {
                 warnings.push(format!(

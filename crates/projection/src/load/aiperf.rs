@@ -4,10 +4,13 @@
 //! `inter_token_latency` is one number for a request, which is TPOT here.
 
 use super::{
+    late,
     level::{Level, Limits, Offered, Request},
     read::{FROM_SENDING, Source, TORN, finite, numbers},
     summary::{self, Summary, Time},
+    times::TIME_MAX,
 };
+use fizeau_domain::units::Seconds;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -78,14 +81,27 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
             continue;
         }
         let request = request(&value["metrics"]).map_err(|why| format!("line {at}: {why}"))?;
-        requests.push((sent, request));
+        let due = moment("credit_issued_ns");
+        let lateness = due.map(|due| sent - due).filter(|late| (0.0..=TIME_MAX).contains(late));
+        requests.push((sent, Request { lateness, ..request }));
     }
     if requests.is_empty() {
         return Err("no request in it was answered".into());
     }
     requests.sort_by(|one, other| one.0.total_cmp(&other.0));
     let requests: Vec<Request> = requests.into_iter().map(|(_, request)| request).collect();
-    let level = Level::of(Offered::default(), &requests, failed, end - start, limits);
+    let mut level = Level::of(Offered::default(), &requests, failed, end - start, limits);
+    let tails = level.lateness.as_ref().zip(level.ttft.as_ref());
+    if let Some([late, first]) = tails.and_then(|(late, first)| late::beside(late, first)) {
+        (level.goodput, level.kept) = (None, None);
+        level.notes.push(format!(
+            "the client itself was late: from the moment at which a request was due \
+             (credit_issued_ns) to sending it took {} at P99, which is in none of the times, beside \
+             {} to the first token. Which requests keep limits as users wait is not known",
+            Seconds(late).human(),
+            Seconds(first).human()
+        ));
+    }
     let about = "request by request; what was offered is not in this file";
     let mut source = source("AIPerf", about, level, None);
     if warmup > 0 {

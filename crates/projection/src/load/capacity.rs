@@ -29,6 +29,18 @@ impl Default for Goal {
     }
 }
 
+impl Goal {
+    /// Whether a rate misses the limits in every level of it that there is, and the client was late
+    /// in all of them: the goal is then not judged.
+    pub fn is_missed_by_a_late_client(&self, levels: &[Level]) -> bool {
+        let is_not_judged = |level: &&Level| level.is_not_judged(self.share);
+        let is_same = |one: &Level, other: &Level| one.offered == other.offered;
+        levels.iter().filter(is_not_judged).any(|one| {
+            levels.iter().filter(|other| is_same(one, other)).all(|other| is_not_judged(&other))
+        })
+    }
+}
+
 /// How many servers a rate takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fleet {
@@ -37,6 +49,8 @@ pub enum Fleet {
     /// No number of servers: none of the levels keeps the limits, so that a server that is asked
     /// less than the lowest one would have to be shown to keep them first.
     CannotBeMet,
+    /// Nobody knows: the client was late at the lowest level that might have said it.
+    NotJudged,
 }
 
 /// What levels say. Numbers are places in the list of levels.
@@ -57,6 +71,8 @@ pub struct Capacity {
     pub highest: Option<usize>,
     /// The open level above it, which does not.
     pub missed: Option<usize>,
+    /// The lowest open level above `highest`, where its client was late, so that it is not judged.
+    pub not_judged: Option<usize>,
     /// Closed levels than which none has both more throughput and more speed for each user.
     pub front: Vec<usize>,
     /// Of the front, the level with the most throughput that keeps the limits; without limits, the
@@ -67,11 +83,25 @@ pub struct Capacity {
 }
 
 impl Level {
+    /// Whether requests pile up at the server; not where the client sent them late.
+    pub fn piles_up(&self) -> bool {
+        self.late.is_none() && self.over_time.as_ref().is_some_and(|over| over.piles_up)
+    }
+
     /// Whether the level keeps the limits: enough of its requests do, and none pile up. None where
-    /// that is not known.
+    /// that is not known, and where it misses them while the client was late.
     pub fn keeps(&self, share: f64) -> Option<bool> {
-        let piles_up = self.over_time.as_ref().is_some_and(|over| over.piles_up);
-        self.kept.map(|kept| kept.share >= share && !piles_up)
+        let keeps = self.kept.map(|kept| {
+            let piles_up = self.over_time.as_ref().is_some_and(|over| over.piles_up);
+            kept.share >= share && !piles_up
+        });
+        keeps.filter(|keeps| *keeps || self.late.is_none())
+    }
+
+    /// Whether the level misses the limits while its client was late: nobody knows whose fault that
+    /// is, and it is judged in no way.
+    pub fn is_not_judged(&self, share: f64) -> bool {
+        self.late.is_some() && self.kept.is_some() && self.keeps(share).is_none()
     }
 
     /// Answered requests a second over the mean time of one: Kleinrock's power, 1/s^2.
@@ -103,12 +133,21 @@ impl Capacity {
         closed.sort_by_key(|at| levels[*at].offered.concurrency);
         let is_missed = |at: &usize| levels[*at].keeps(goal.share) == Some(false);
         let is_kept = |at: &usize| levels[*at].keeps(goal.share) == Some(true);
-        // A rate that was measured several times keeps the limits where all of its levels do.
-        let is_rate_kept =
-            |at: &usize| open.iter().filter(|other| rate(other) == rate(at)).all(is_kept);
+        let is_not_judged = |at: &usize| levels[*at].is_not_judged(goal.share);
+        // A rate that was measured several times keeps the limits where all of its levels do that
+        // can be judged.
+        let judged = |at: &usize| -> Vec<usize> {
+            let same = open.iter().filter(|other| rate(other) == rate(at));
+            same.copied().filter(|one| !is_not_judged(one)).collect()
+        };
+        let is_rate_kept = |at: &usize| {
+            let judged = judged(at);
+            !judged.is_empty() && judged.iter().all(is_kept)
+        };
         let kept = open.iter().take_while(|at| is_rate_kept(at)).count();
-        let highest = kept.checked_sub(1).map(|at| open[at]).filter(|_| has_limits);
+        let highest = open[..kept].iter().rev().find(|at| has_limits && is_kept(at)).copied();
         let missed = open[kept..].iter().find(|at| has_limits && is_missed(at)).copied();
+        let not_judged = open.get(kept).copied().filter(|at| judged(at).is_empty());
         let front = front(levels, &closed);
         let operating = if has_limits {
             let kept = front.iter().copied().filter(is_kept);
@@ -118,13 +157,16 @@ impl Capacity {
         } else {
             most_power(levels, &front)
         };
-        let piles_up =
-            |at: &&usize| levels[**at].over_time.as_ref().is_some_and(|one| one.piles_up);
+        let piles_up = |at: &&usize| levels[**at].piles_up();
+        let no_level = match not_judged {
+            Some(_) => Fleet::NotJudged,
+            None => Fleet::CannotBeMet,
+        };
         Capacity {
             knee: most_power(levels, &open),
             piles_up: open.iter().find(piles_up).copied(),
             fleet: goal.target.filter(|_| has_limits && !open.is_empty()).map(|target| {
-                highest.map_or(Fleet::CannotBeMet, |at| {
+                highest.map_or(no_level, |at| {
                     Fleet::Servers((target * (1.0 + HEADROOM) / rate(&at)).ceil() as u64)
                 })
             }),
@@ -132,6 +174,7 @@ impl Capacity {
             closed,
             highest,
             missed,
+            not_judged,
             front,
             operating,
         }

@@ -1,6 +1,7 @@
 //! One level of load in numbers, whoever's client measured it.
 
 use super::{
+    late::Late,
     over_time::OverTime,
     row::{Ending, Plan, Row, Sample},
     times::{Portion, TIME_MAX, Times, is_time},
@@ -169,6 +170,8 @@ pub struct Level {
     pub goodput: Option<f64>,
     /// The share of all requests that keep the limits: what failed keeps none. None as `goodput`.
     pub kept: Option<Portion>,
+    /// The client, where it was late itself: what it met is then not the server's doing alone.
+    pub late: Option<Late>,
     /// What changed while it lasted; none where the moments of requests are not known.
     pub over_time: Option<OverTime>,
     /// What the server said of itself meanwhile.
@@ -260,6 +263,7 @@ impl Level {
             goodput: has_limits.then(|| kept / duration),
             // Where failures stood among the others, only the rows of this program's client tell.
             kept: Portion::of(&answers, missing).filter(|_| has_limits),
+            late: None,
             over_time: None,
             server: Vec::new(),
             requests: requests.into(),
@@ -310,6 +314,8 @@ impl Level {
                 .collect();
             level.kept = Portion::of(&answers, 0);
         }
+        let all = level.answered.saturating_add(level.failures());
+        level.late = Late::of(&level.requests, limits, level.kept, all);
         if came < wanted * (1.0 - TOKENS_OFF) {
             level.notes.push(format!(
                 "answers of {:.0} tokens were asked for on average, and {:.0} came: the server \

@@ -9,6 +9,7 @@ pub mod arrivals;
 pub mod capacity;
 mod clients;
 pub mod join;
+pub mod late;
 pub mod lengths;
 pub mod level;
 pub mod metrics;

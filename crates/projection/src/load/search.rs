@@ -10,12 +10,13 @@ pub struct Search {
     left: u32,
     kept: Option<f64>,
     missed: Option<f64>,
+    is_ended: bool,
 }
 
 impl Search {
     /// A search that may add this many levels.
     pub fn new(levels: u32) -> Search {
-        Search { left: levels, kept: None, missed: None }
+        Search { left: levels, kept: None, missed: None, is_ended: false }
     }
 
     /// A level of this rate kept the limits, or did not.
@@ -25,6 +26,17 @@ impl Search {
         } else if self.missed.is_none_or(|missed| rate < missed) {
             self.kept = Some(self.kept.map_or(rate, |kept| kept.max(rate)));
         }
+    }
+
+    /// Ends the search with what it has found: nothing more can be learnt here.
+    pub fn ends(&mut self) {
+        self.left = 0;
+        self.is_ended = true;
+    }
+
+    /// Whether it was ended.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
     }
 
     /// Whether a level has missed the limits: higher ones need not be tried.

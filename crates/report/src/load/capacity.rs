@@ -66,6 +66,13 @@ fn rate_words(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<S
     let kept = |at: usize| named[at].level.kept;
     let Some(highest) = capacity.highest else {
         let lowest = capacity.open[0];
+        if let Some(at) = capacity.not_judged {
+            return Some(format!(
+                "The highest rate that keeps the limits is not known: at {} the client itself was \
+                 late, so that what its requests met is not the server's doing alone.",
+                named[at].name
+            ));
+        }
         return Some(format!(
             "No rate was found that keeps the limits: at {} {} of the requests keep them, and \
              {wanted} have to.",
@@ -87,9 +94,13 @@ fn rate_words(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<S
             );
         }
     }
-    words += &match capacity.missed {
-        Some(missed) => format!("; {} misses them.", named[missed].name),
-        None => "; no level above it was measured, so that it is a lower bound.".into(),
+    words += &match (capacity.not_judged, capacity.missed) {
+        (Some(at), _) => format!(
+            "; {} is not judged, since the client was late there, so that it is a lower bound.",
+            named[at].name
+        ),
+        (None, Some(missed)) => format!("; {} misses them.", named[missed].name),
+        (None, None) => "; no level above it was measured, so that it is a lower bound.".into(),
     };
     Some(words)
 }
@@ -118,6 +129,10 @@ fn fleet_words(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<
         Fleet::CannotBeMet => format!(
             "{target} requests/s cannot be met: no level that was measured keeps the limits, so \
              that no number of such servers is known to."
+        ),
+        Fleet::NotJudged => format!(
+            "How many servers {target} requests/s take is not known: no level that keeps the limits \
+             could be judged, since the client was late."
         ),
         Fleet::Servers(count) => {
             let devices = count * u64::from(goal.devices);
@@ -149,8 +164,9 @@ fn operating_words(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Opt
 fn kept(named: &[Named<'_>], goal: &Goal) -> Table {
     let row = |one: &Named<'_>| {
         let kept = one.level.kept?;
-        let piles_up = one.level.over_time.as_ref().is_some_and(|over| over.piles_up);
+        let piles_up = one.level.piles_up();
         let verdict = match one.level.keeps(goal.share) {
+            None => "is not judged: the client was late",
             Some(true) if kept.low >= goal.share => "keeps them",
             Some(true) => "keeps them, of too few requests to be sure",
             _ if piles_up => "misses them: requests pile up",

@@ -92,6 +92,16 @@ pub fn failed(named: &[Named<'_>]) -> Vec<Block> {
     vec![Block::Warning(words), Block::Table(failures(named))]
 }
 
+/// Levels whose client was late itself, each in a sentence.
+pub fn late(named: &[Named<'_>], goal: &Goal) -> Vec<Block> {
+    let words = |one: &Named<'_>| {
+        let late = one.level.late?;
+        let is_judged = !one.level.is_not_judged(goal.share);
+        Some(Block::Warning(format!("{}: {}.", one.name, late.words(is_judged))))
+    };
+    named.iter().filter_map(words).collect()
+}
+
 /// The figures of one level: the highest rate that keeps the limits, else the operating point,
 /// else the last level.
 pub fn cards(named: &[Named<'_>], goal: &Goal) -> Option<Block> {

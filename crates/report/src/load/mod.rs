@@ -40,6 +40,7 @@ struct Named<'a> {
 pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Document {
     let named = named(results);
     let mut blocks = levels::failed(&named);
+    blocks.extend(levels::late(&named, goal));
     blocks.extend(levels::cards(&named, goal));
     blocks.extend(results.iter().map(|one| Block::Text(about(one))));
     if let Some(join) = join {
@@ -60,6 +61,7 @@ pub fn summary(results: &[Results], goal: &Goal) -> Document {
     let named = named(results);
     let mut blocks: Vec<Block> = levels::failed(&named);
     blocks.retain(|block| !matches!(block, Block::Table(_)));
+    blocks.extend(levels::late(&named, goal));
     let is_sentence = |block: &Block| matches!(block, Block::Text(_) | Block::Warning(_));
     blocks.extend(capacity::blocks(&named, goal).into_iter().filter(is_sentence));
     blocks.push(Block::Table(levels::levels(&named)));

@@ -100,8 +100,8 @@ impl Client {
             .content_type("application/json")
             .header("Accept", "text/event-stream")
             .header("X-Request-Id", id);
-        if let Some(value) = self.authorization() {
-            post = post.header("Authorization", value);
+        for (name, value) in self.own_headers() {
+            post = post.header(name, value);
         }
         post.send(&request.body[..]).map_err(|error| {
             let ending = before_headers(&error);
@@ -138,7 +138,10 @@ fn receive(
     let kind = response.headers().get("content-type").and_then(|value| value.to_str().ok());
     if !kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream")) {
         let kind = kind.unwrap_or("nothing").to_owned();
-        let message = format!("the answer is no stream of events (text/event-stream), but {kind}");
+        let text = response.body_mut().with_config().limit(ERROR_MAX).read_to_vec();
+        let text = text.map(|text| received::message(&text)).unwrap_or_default();
+        let message =
+            format!("the answer is no stream of events (text/event-stream), but {kind}: {text}");
         return Err((Ending::Malformed, Some(message)));
     }
     let mut reader = response.body_mut().as_reader();

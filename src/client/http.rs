@@ -125,6 +125,57 @@ impl fmt::Debug for Key {
     }
 }
 
+/// A header of every request that the user names. Its value is shown nowhere.
+#[derive(Clone, Debug)]
+pub struct Header {
+    name: String,
+    value: Key,
+}
+
+/// The shortest value of a header or query that is taken out of texts: shorter ones stand in texts
+/// by chance, and are no secret.
+const SECRET_MIN: usize = 8;
+
+/// Headers that the client itself decides about.
+const TAKEN: [&str; 7] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "x-request-id",
+];
+
+impl Header {
+    /// A header with a value, around which white space is left out.
+    ///
+    /// # Errors
+    /// In words, without the value: where it can be no header, or the client decides about it.
+    pub fn new(name: &str, value: &str) -> Result<Header, String> {
+        let is_name = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
+        if name.is_empty() || !name.bytes().all(is_name) {
+            return Err("its name has characters that no header has".into());
+        }
+        if TAKEN.iter().any(|taken| name.eq_ignore_ascii_case(taken)) {
+            return Err(format!("the client itself decides about {name}"));
+        }
+        let value = value.trim();
+        if value.is_empty() || !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            return Err("its value is empty, or has characters that no header has".into());
+        }
+        Ok(Header { name: name.to_owned(), value: Key(value.to_owned()) })
+    }
+
+    /// Whether its name says that its value is a secret.
+    pub fn is_secret(name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        ["auth", "key", "token", "secret", "cookie", "password"]
+            .iter()
+            .any(|one| name.contains(one))
+    }
+}
+
 /// Names are looked up once, before the first request.
 #[derive(Clone, Debug)]
 struct Known(Vec<SocketAddr>);
@@ -177,6 +228,8 @@ pub struct Client {
     pub target: Target,
     /// How long is waited.
     pub deadlines: Deadlines,
+    /// Further headers of every request.
+    pub headers: Vec<Header>,
     key: Option<Key>,
     addresses: Known,
     tls: TlsConfig,
@@ -198,7 +251,7 @@ impl Client {
         let found = found.map_err(|error| format!("{}: {error}", target.host))?;
         let addresses = Known(found.collect());
         let tls = if target.is_tls { tls(authorities)? } else { TlsConfig::default() };
-        Ok(Client { target, deadlines, key, addresses, tls })
+        Ok(Client { target, deadlines, headers: Vec::new(), key, addresses, tls })
     }
 
     /// The addresses that the server's name stands for, the first being asked first.
@@ -241,14 +294,24 @@ impl Client {
         Agent::with_parts(config, DefaultConnector::new(), self.addresses.clone())
     }
 
-    /// The value of the header `Authorization`, where there is a key.
-    pub(super) fn authorization(&self) -> Option<String> {
-        self.key.as_ref().map(|key| format!("Bearer {}", key.0))
+    /// The headers that say who asks: the key, and those of the user.
+    pub(super) fn own_headers(&self) -> Vec<(&str, String)> {
+        let own = self.headers.iter().map(|one| (one.name.as_str(), one.value.0.clone()));
+        let is_given = |one: &Header| one.name.eq_ignore_ascii_case("authorization");
+        let key = self.key.as_ref().filter(|_| !self.headers.iter().any(is_given));
+        let key = key.map(|key| ("Authorization", format!("Bearer {}", key.0)));
+        key.into_iter().chain(own).collect()
     }
 
-    /// A text of the server without the key in it.
+    /// A text of the server without the key in it, and without the values of the user's headers and
+    /// of the URL's query.
     pub fn harmless(&self, text: &str) -> String {
-        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.hidden_in(text))
+        let hide = |text: String, secret: &Key| secret.hidden_in(&text);
+        let query = self.target.query_values().filter_map(|value| Key::new(value).ok());
+        let long = self.headers.iter().map(|one| one.value.clone()).chain(query);
+        let long = long.filter(|secret| secret.0.len() >= SECRET_MIN);
+        let key = self.key.clone().into_iter();
+        key.chain(long).fold(text.to_owned(), |text, secret| hide(text, &secret))
     }
 
     /// Asks for a JSON value beside the load: status and value, null where it is no JSON.
@@ -282,20 +345,20 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Vec<u8>), String> {
-        let url = format!("{}{path}", self.target.root);
-        let authorization = self.authorization();
+        let url = self.target.with_query(path);
+        let own = self.own_headers();
         let send = |agent: &Agent| match body {
             None => {
                 let mut request = agent.get(&url);
-                if let Some(value) = &authorization {
-                    request = request.header("Authorization", value);
+                for (name, value) in &own {
+                    request = request.header(*name, value);
                 }
                 request.call()
             }
             Some(body) => {
                 let mut request = agent.post(&url).content_type("application/json");
-                if let Some(value) = &authorization {
-                    request = request.header("Authorization", value);
+                for (name, value) in &own {
+                    request = request.header(*name, value);
                 }
                 request.send(body.to_string())
             }

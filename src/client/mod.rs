@@ -10,7 +10,7 @@ pub mod metrics;
 pub mod tokenizer;
 
 pub use exchange::{Outcome, Prepared};
-pub use http::{Client, Connections, Deadlines, Key};
+pub use http::{Client, Connections, Deadlines, Header, Key};
 pub use level::{Schedule, State, Watcher};
 pub use metrics::Scraper;
 pub use tokenizer::Tokenizer;

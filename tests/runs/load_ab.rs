@@ -163,7 +163,7 @@ fn trials_that_mean_nothing_are_refused() {
         (&[url, url, "--rate", "4", "--rounds", "4"], 2, "5 at least"),
         (&[url, url, "--rate", "4,8"], 2, "at one level of load"),
         (&[url, "b:80", "--rate", "4"], 2, "a URL begins with http://"),
-        (&[url, url, "--rate", "4", "--set-b", "max_tokens=4"], 2, "another option decides"),
+        (&[url, url, "--rate", "4", "--set-b", "max_tokens=4"], 2, "--length-field decide"),
         (&[url, url, "--rate", "4", "--least-effect", "2"], 2, "--least-effect"),
         (&[url, url, "--rate", "4", "--ready", "300ms"], 3, "is not ready after"),
     ] {

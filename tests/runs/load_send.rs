@@ -47,6 +47,10 @@ impl Drop for Server {
 /// A secret that no other text holds.
 const KEY: &str = "sk-planted-7f31c0";
 
+/// One in a header, and one in a query.
+const HEADER: &str = "hd-planted-5b2e91";
+const QUERY: &str = "qu-planted-c47d08";
+
 const SHORT: [&str; 6] = ["--input", "40", "--output", "8", "--out", "out"];
 
 fn load(place: &Place, url: &str, args: &[&str]) -> Said {
@@ -458,6 +462,91 @@ fn keys_and_prompts_are_nowhere_unless_they_are_asked_for() {
 }
 
 #[test]
+fn headers_and_queries_reach_the_server_and_nothing_else() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = thread::spawn(move || {
+        let mut heard = Vec::new();
+        // The question for models, the request before the load, and the load.
+        for answer in 0..4 {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut reader = BufReader::new(stream.try_clone().expect("a clone"));
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).expect("a line");
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a length");
+                }
+                head += &line;
+                if line.trim().is_empty() {
+                    break;
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("a body");
+            heard.push((head, String::from_utf8(body).expect("text")));
+            let (kind, body) = match answer {
+                0 => ("application/json", "{}".to_owned()),
+                _ => {
+                    let events = [
+                        format!(r#"{{"status":"queued {HEADER}"}}"#),
+                        r#"{"choices":[{"delta":{"content":"a"}}]}"#.to_owned(),
+                        r#"{"choices":[],"usage":{"completion_tokens":1.0}}"#.to_owned(),
+                        "[DONE]".to_owned(),
+                    ];
+                    let lines = events.map(|event| format!("data: {event}\n\n"));
+                    ("text/event-stream", lines.concat())
+                }
+            };
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).expect("sent");
+        }
+        heard
+    });
+    fs::write(place.path("key.txt"), format!("{HEADER}\n")).expect("written");
+    let url = format!("http://{address}/openai/deployments/d/chat/completions?api-version={QUERY}");
+    let args = ["--model", "m", "--tokenizer", "words", "--no-metrics", "--no-ignore-eos"];
+    let more = ["--header", "api-key=@key.txt", "--header", "X-Tenant=blue", "--min-tokens"];
+    let form = ["--length-field", "max_completion_tokens", "--set", "stream_options="];
+    let asked = ["--concurrency", "1", "--requests", "2", "--warmup", "0"];
+    let args = [&args[..], &more, &form, &asked].concat();
+    let told = load(&place, &url, &args);
+    assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+    let heard = server.join().expect("it ended");
+    let path = format!("/openai/deployments/d/chat/completions?api-version={QUERY} HTTP");
+    for (head, body) in &heard[1..] {
+        assert!(head.contains(&path), "{head}");
+        let head = head.to_ascii_lowercase();
+        assert!(head.contains(&format!("api-key: {HEADER}")) && head.contains("x-tenant: blue"));
+        assert!(body.contains("\"max_completion_tokens\":8") && body.contains("\"min_tokens\":8"));
+        assert!(!body.contains("stream_options") && !body.contains("\"max_tokens\""), "{body}");
+    }
+    let all = traces(&place, "out", &told);
+    for secret in [HEADER, QUERY, KEY] {
+        assert!(!all.contains(secret), "{secret}");
+    }
+    assert!(
+        all.contains("api-version=..") && told.out.contains("of no kind that is known"),
+        "{all}"
+    );
+    for (header, words) in [
+        ("api-key=sk-1", "write its value into a file and NAME=@FILE"),
+        ("host=x", "the client itself decides about host"),
+        ("a b=x", "no header has"),
+        ("x=@missing", "missing"),
+    ] {
+        let told = say(&mut place.fizeau(["load", &url, "--rate", "1", "--header", header, "--plan"]));
+        assert!(told.err.contains(words) && !told.err.contains("sk-1"), "{header}: {}", told.err);
+    }
+}
+
+#[test]
 fn hostile_answers_are_harmless_in_every_format() {
     let place = Place::new();
     let hostile = [
@@ -546,7 +635,7 @@ fn command_lines_that_mean_nothing_are_refused() {
         (&[url, "--rate", "4", "--concurrency", "4"], 2, "cannot be used with"),
         (&[url, "--rate", "0"], 2, "it is not above 0"),
         (&[url, "--rate", "4", "--input", "many"], 2, "write a number of tokens"),
-        (&[url, "--rate", "4", "--set", "max_tokens=4"], 2, "another option decides"),
+        (&[url, "--rate", "4", "--set", "max_tokens=4"], 2, "--length-field decide"),
         (&[url, "--rate", "1000000", "--duration", "1h"], 2, "are more than"),
         (&[url, "--trace", "none.csv"], 3, "none.csv"),
         (&["http://u:p@127.0.0.1:9", "--rate", "4"], 2, "FIZEAU_API_KEY"),

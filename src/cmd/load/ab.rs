@@ -203,12 +203,7 @@ fn ready(side: Side, interrupted: &AtomicBool) -> anyhow::Result<Ready> {
         Some(model) => model.clone(),
         None => only(&models).map_err(|Usage(why)| Usage(format!("{name}: {why}")))?,
     };
-    let asked = Asked {
-        model,
-        endpoint: side.target.endpoint,
-        ignore_eos: !side.args.no_ignore_eos,
-        fields: side.args.fields()?,
-    };
+    let asked = side.args.asked(model, side.target.endpoint)?;
     Ok(Ready { side, client, asked })
 }
 

@@ -75,7 +75,7 @@ pub struct Side {
 impl Side {
     /// In words, with the model's name.
     pub fn words(&self, model: &str) -> String {
-        let mut words = vec![self.target.url(), format!("model {model}")];
+        let mut words = vec![self.target.to_string(), format!("model {model}")];
         words.extend(self.own.iter().cloned());
         words.join(", ")
     }

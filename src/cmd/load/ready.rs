@@ -62,7 +62,9 @@ pub fn client(args: &SendArgs, target: Target, key: Option<Key>) -> anyhow::Resu
         None => None,
     };
     let client = Client::new(target, deadlines, key, authorities.as_deref());
-    client.map_err(|why| anyhow::anyhow!("{why}"))
+    let mut client = client.map_err(|why| anyhow::anyhow!("{why}"))?;
+    client.headers = args.headers()?;
+    Ok(client)
 }
 
 /// Does what asks the server before the load. An end that the user asks for meanwhile gives up what

@@ -232,6 +232,8 @@ fn sent(
         model: "known".into(),
         endpoint: Endpoint::Completions,
         ignore_eos: true,
+        length_field: "max_tokens".into(),
+        has_min: false,
         fields: Map::new(),
     };
     let body = asked.body("time year people", tokens);

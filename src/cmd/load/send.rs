@@ -26,12 +26,8 @@ use anyhow::Context as _;
 use fizeau_device::clock;
 use fizeau_domain::{text::counted, units::Seconds, verdict::Verdict};
 use fizeau_projection::load::{
-    Header, Line, Offered, Row, Sample, Stop,
-    capacity::Goal,
-    level::Level as Measured,
-    row::VERSION,
-    search::Search,
-    target::{Asked, Target},
+    Header, Line, Offered, Row, Sample, Stop, capacity::Goal, level::Level as Measured,
+    row::VERSION, search::Search, target::Target,
 };
 use fizeau_report::{LoadResults, load as document, load_summary};
 use std::{
@@ -77,12 +73,8 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let goal = args.goal.read()?;
     let others = args.metrics()?;
     let sketches = prepare::sketches(args)?;
-    let mut asked = Asked {
-        model: args.model.clone().unwrap_or_default(),
-        endpoint: target.endpoint,
-        ignore_eos: !args.no_ignore_eos,
-        fields: args.fields()?,
-    };
+    let mut asked = args.asked(args.model.clone().unwrap_or_default(), target.endpoint)?;
+    let headers = args.headers()?;
     let key = key(args)?;
     if args.plan {
         let model = args.model.as_deref().unwrap_or("(the only one of the server)");
@@ -90,7 +82,8 @@ pub fn run(args: &SendArgs, global: &Global) -> anyhow::Result<ExitCode> {
         lines.push("nothing was sent: leave out --plan to send it".into());
         return output::print(&lines.join("\n"));
     }
-    if key.is_some() && !target.is_tls && !target.is_this_machine() {
+    let is_secret = key.is_some() || !headers.is_empty();
+    if is_secret && !target.is_tls && !target.is_this_machine() {
         say("the API key travels unencrypted to this server: its URL begins with http://");
     }
     let interrupted = signals::watch_and_say(STOPPING)?;
@@ -338,7 +331,7 @@ impl Loaded<'_> {
             version: VERSION,
             program: concat!("fizeau ", env!("CARGO_PKG_VERSION")).into(),
             date,
-            url: self.client.target.url(),
+            url: self.client.target.to_string(),
             model: self.maker.asked.model.clone(),
             endpoint: self.maker.asked.endpoint.name().into(),
             workload,

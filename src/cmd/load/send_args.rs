@@ -2,20 +2,26 @@
 
 use super::goal::GoalArgs;
 use crate::{
-    client::Deadlines,
-    cmd::{exit::Usage, share::Share, time::Time},
+    client::{Deadlines, Header},
+    cmd::{exit::Usage, output::shown, share::Share, time::Time},
 };
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use fizeau_domain::number;
+use fizeau_domain::{number, text::clean};
 use fizeau_projection::load::{
     arrivals::Arrivals,
     lengths::{Lengths, PRESETS, TOKENS_MAX},
     metrics::{self, Quantity},
-    target::Endpoint,
+    target::{Asked, Endpoint},
     trace::Unit,
 };
+use fizeau_record::file;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, path::PathBuf, str::FromStr};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// Arguments of `load URL`.
 #[derive(Args, Clone, Debug)]
@@ -90,9 +96,21 @@ pub struct SendArgs {
     /// Let answers end where the model ends them, and not at the asked length alone
     #[arg(long)]
     pub no_ignore_eos: bool,
-    /// A further field of each request, as JSON: --set temperature=0 (repeatable)
+    /// The field that has the asked length of an answer: OpenAI's newer models know
+    /// max_completion_tokens alone
+    #[arg(long, value_name = "NAME", default_value = "max_tokens")]
+    pub length_field: String,
+    /// Ask for that length by min_tokens too, of servers that do not know ignore_eos
+    #[arg(long)]
+    pub min_tokens: bool,
+    /// A further field of each request, as JSON: --set temperature=0 (repeatable); --set NAME= sends
+    /// none of that name
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// A further header of each request, its value from a file (NAME=@FILE) or, where it is no
+    /// secret, as it stands: --header api-key=@key.txt (repeatable). Values are shown and kept nowhere
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub header: Vec<String>,
     /// A file with the API key [default: the variable FIZEAU_API_KEY, or none]
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
@@ -295,12 +313,80 @@ impl SendArgs {
                 Usage(format!("--set {text:?}: write KEY=VALUE, the value as JSON: temperature=0"))
             };
             let (key, value) = text.split_once('=').ok_or_else(refuse)?;
-            let value = serde_json::from_str(value).map_err(|_| refuse())?;
-            if ["model", "prompt", "messages", "max_tokens", "stream"].contains(&key) {
-                return Err(Usage(format!("--set {key}: another option decides about it")));
+            let value = match value {
+                "" => Value::Null,
+                value => serde_json::from_str(value).map_err(|_| refuse())?,
+            };
+            let decided = match key {
+                "model" => Some("--model decides about it"),
+                "prompt" | "messages" => Some("--input and --trace decide about it"),
+                "stream" => Some("times of tokens need a stream"),
+                _ if key == self.length_field => {
+                    Some("--output and --length-field decide about it")
+                }
+                "n" | "best_of" if value.as_f64().is_some_and(|value| value > 1.0) => {
+                    Some("times of tokens are those of one answer for each request")
+                }
+                _ => None,
+            };
+            if let Some(why) = decided {
+                return Err(Usage(format!("--set {key}: {why}")));
             }
             fields.insert(key.to_owned(), value);
         }
         Ok(fields)
     }
+
+    /// What is the same in all requests to a server.
+    ///
+    /// # Errors
+    /// Those of [`SendArgs::fields`].
+    pub fn asked(&self, model: String, endpoint: Endpoint) -> Result<Asked, Usage> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if self.length_field.is_empty() || !self.length_field.chars().all(is_plain) {
+            return Err(Usage(format!(
+                "--length-field {:?}: write a name such as max_completion_tokens",
+                self.length_field
+            )));
+        }
+        Ok(Asked {
+            model,
+            endpoint,
+            ignore_eos: !self.no_ignore_eos,
+            length_field: self.length_field.clone(),
+            has_min: self.min_tokens,
+            fields: self.fields()?,
+        })
+    }
+
+    /// The headers of `--header`.
+    ///
+    /// # Errors
+    /// Where one cannot be read, can be no header, or would show a secret to whoever lists
+    /// processes.
+    pub fn headers(&self) -> anyhow::Result<Vec<Header>> {
+        let one = |text: &String| {
+            let (name, value) = text.split_once('=').ok_or_else(|| {
+                Usage("--header: write NAME=@FILE, or NAME=VALUE where it is no secret".into())
+            })?;
+            let refuse = |why: String| Usage(format!("--header {}: {why}", clean(name)));
+            let value = match value.strip_prefix('@') {
+                Some(path) => {
+                    let path = Path::new(path);
+                    file::read_text(path, HEADER_MAX).with_context(|| shown(path))?
+                }
+                None if Header::is_secret(name) => {
+                    let why = "a command line is seen by everybody on this machine: write its value \
+                               into a file and NAME=@FILE";
+                    return Err(refuse(why.into()).into());
+                }
+                None => value.to_owned(),
+            };
+            Ok(Header::new(name, &value).map_err(refuse)?)
+        };
+        self.header.iter().map(one).collect()
+    }
 }
+
+/// The longest file of a header's value.
+const HEADER_MAX: u64 = 64 << 10;

@@ -324,6 +324,7 @@ impl Level {
                 came / requests.len() as f64
             ));
         }
+        level.notes.extend(of_streams(&rows));
         let resent = rows.iter().filter(|row| row.is_resent).count();
         if resent > 0 {
             level.notes.push(format!(
@@ -381,6 +382,46 @@ impl Level {
 /// tokenizer's.
 const TOKENS_OFF: f64 = 0.02;
 
+/// What to know of the streams of answers: what the server counted and did not send, held back, cut
+/// or sent in a form that is not known.
+fn of_streams(rows: &[&Row]) -> Vec<String> {
+    let answered: Vec<&&Row> = rows.iter().filter(|row| row.ending == Ending::Answered).collect();
+    let all = answered.len();
+    let count = |is: &dyn Fn(&Row) -> bool| answered.iter().filter(|row| is(row)).count();
+    let mut notes = Vec::new();
+    let hidden = count(&|row| row.hidden.is_some());
+    if hidden > 0 {
+        let tokens: f64 = answered.iter().filter_map(|row| row.hidden).map(f64::from).sum();
+        notes.push(format!(
+            "the server counts {:.0} tokens on average in {hidden} of {all} answers that it did not \
+             send: hidden reasoning. They are in the time to the first token, and not in TPOT or in \
+             tokens a second",
+            tokens / hidden as f64
+        ));
+    }
+    let held_back = count(&|row| row.is_held_back);
+    if held_back > 0 {
+        notes.push(format!(
+            "TPOT and ITL are not measured in {held_back} of {all} requests: more than half of the \
+             answer came at one moment, as where a proxy holds a stream back"
+        ));
+    }
+    let filtered = count(&|row| row.finish.as_deref() == Some("content_filter"));
+    if filtered > 0 {
+        notes
+            .push(format!("{filtered} of {all} answers were ended by the server's content filter"));
+    }
+    let skipped = rows.iter().filter(|row| row.skipped > 0).count();
+    if let Some(kind) = rows.iter().find_map(|row| row.skipped_kind.as_deref()) {
+        let events: u64 = rows.iter().map(|row| u64::from(row.skipped)).sum();
+        notes.push(format!(
+            "{events} events in {skipped} requests are of no kind that is known (the first: {kind}), \
+             and were left out"
+        ));
+    }
+    notes
+}
+
 /// A row as any client's request.
 pub(super) fn request(row: &Row) -> Request {
     let tokens = f64::from(row.tokens());
@@ -388,11 +429,15 @@ pub(super) fn request(row: &Row) -> Request {
     Request {
         ttft: row.ttft(),
         e2el: row.e2el(),
-        decode: row.last.zip(row.first).map(|(last, first)| last - first),
+        decode: row
+            .last
+            .zip(row.first)
+            .map(|(last, first)| last - first)
+            .filter(|_| !row.is_held_back),
         lateness: Some(row.sent - row.scheduled),
         input: f64::from(row.input.unwrap_or(row.asked_input)),
         output: tokens,
-        gaps: row.gaps.iter().map(|gap| f64::from(*gap)).collect(),
+        gaps: row.gaps.iter().filter(|_| !row.is_held_back).map(|gap| f64::from(*gap)).collect(),
         is_chunked: row.is_chunked(),
         server_prompt: row.server_prompt,
         server_token: row

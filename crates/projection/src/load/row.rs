@@ -67,6 +67,11 @@ pub struct Plan {
     pub seconds: Option<f64>,
 }
 
+/// For fields that are left out where they are 0.
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// No level lasts longer, in seconds: thirty years.
 const MOMENT_MAX: f64 = 1e9;
 
@@ -196,6 +201,21 @@ pub struct Row {
     pub output: Option<u32>,
     /// Chunks of the answer that held text.
     pub chunks: u32,
+    /// Tokens that the server counts as the answer's and did not stream: hidden reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<u32>,
+    /// Whether most of the answer came at one moment: something between held it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_held_back: bool,
+    /// Why the answer ended, in the server's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<String>,
+    /// Events that were not understood, and left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u32,
+    /// What the first of these was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped_kind: Option<String>,
     /// Seconds between one such chunk and the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<f32>,
@@ -252,7 +272,9 @@ pub struct Stop {
 impl Row {
     /// Every text in it, each of which a server or a prompt may have put there.
     pub fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        [&mut self.prompt, &mut self.answer].into_iter().flatten()
+        [&mut self.prompt, &mut self.answer, &mut self.finish, &mut self.skipped_kind]
+            .into_iter()
+            .flatten()
     }
 
     /// Whether its moments can be those of a request: numbers that do not run backwards.
@@ -296,14 +318,15 @@ impl Row {
         Some(self.last? - self.scheduled)
     }
 
-    /// Tokens of the answer: the server's count, or else the chunks that held text.
+    /// Tokens of the answer that were streamed: the server's count without what it hid, or else the
+    /// chunks that held text.
     pub fn tokens(&self) -> u32 {
-        self.output.unwrap_or(self.chunks)
+        self.output.map_or(self.chunks, |output| output.saturating_sub(self.hidden.unwrap_or(0)))
     }
 
     /// Whether chunks and tokens are not one to one: times between chunks are then not times
     /// between tokens.
     pub fn is_chunked(&self) -> bool {
-        self.output.is_some_and(|tokens| tokens != self.chunks)
+        self.output.is_some() && self.tokens() != self.chunks
     }
 }

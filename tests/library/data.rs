@@ -357,7 +357,7 @@ fn a_working_set_within_a_cache_has_a_share_of_the_cache_that_is_asked() {
             }
             None => assert!(rates.is_empty(), "{}: {rates:?}", part.id),
         }
-        // What is a unit's own is bound by nothing beyond the unit, neither as a share nor as a floor.
+        // What is a unit's own is bound by nothing beyond it, neither as a share nor as a floor.
         for point in &own {
             let floor = spec::floor(point, &properties, Some(part), &hot(Some(clock)));
             let all = lights(point).into_iter().chain(floor);

@@ -541,7 +541,8 @@ fn headers_and_queries_reach_the_server_and_nothing_else() {
         ("a b=x", "no header has"),
         ("x=@missing", "missing"),
     ] {
-        let told = say(&mut place.fizeau(["load", &url, "--rate", "1", "--header", header, "--plan"]));
+        let told =
+            say(&mut place.fizeau(["load", &url, "--rate", "1", "--header", header, "--plan"]));
         assert!(told.err.contains(words) && !told.err.contains("sk-1"), "{header}: {}", told.err);
     }
 }

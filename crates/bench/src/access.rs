@@ -1,5 +1,5 @@
-//! The operation `access`: rows in random order, mixes of reads and writes, and what belongs to each
-//! unit, its shared memory and its first-level cache. Only GPUs have kernels of it.
+//! The operation `access`: rows in random order, mixes of reads and writes, and what belongs to
+//! each unit, its shared memory and its first-level cache. Only GPUs have kernels of it.
 //!
 //! What is read cannot be compared, so kernels add up what they read: words as integers, a gather's
 //! weighed by the place in the order at which their row is read. A row left out, read twice or
@@ -68,10 +68,10 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 }
 
 /// What a unit's first-level cache of a GPU holds: on NVIDIA's the unified data cache that shared
-/// memory is a part of (CUDA C++ Programming Guide 13.0, table "Technical Specifications per Compute
-/// Capability" and the sections of each capability), on AMD's the vector cache of a compute unit
-/// (instruction set architecture guides of CDNA 2 to 4 and RDNA 3 and 4, chapter "Memory"). Where a
-/// target is not listed, the smallest of those that are.
+/// memory is a part of (CUDA C++ Programming Guide 13.0, table "Technical Specifications per
+/// Compute Capability" and the sections of each capability), on AMD's the vector cache of a compute
+/// unit (instruction set architecture guides of CDNA 2 to 4 and RDNA 3 and 4, chapter "Memory").
+/// Where a target is not listed, the smallest of those that are.
 fn first_cache(target: &str) -> Bytes {
     Bytes::KIB
         * match target {
@@ -84,8 +84,8 @@ fn first_cache(target: &str) -> Bytes {
         }
 }
 
-/// What each unit reads again and again of its first-level cache: powers of two from 8 KiB to half of
-/// what the cache holds, so that shared memory and the lines of other data have their place.
+/// What each unit reads again and again of its first-level cache: powers of two from 8 KiB to half
+/// of what the cache holds, so that shared memory and the lines of other data have their place.
 fn first_cache_rows(properties: &Properties) -> impl Iterator<Item = Bytes> + use<> {
     let holds = first_cache(properties.own_target().unwrap_or_default());
     (13..30).map(|power| Bytes(1 << power)).take_while(move |row| row.0 * 2 <= holds.0)

@@ -216,8 +216,8 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             Access::Mix1r3w => "bandwidth of one array read and three written at once.".into(),
             Access::Shared => "bandwidth of each unit's shared memory.".into(),
             Access::FirstCache => format!(
-                "bandwidth of each unit's first-level cache, out of which the unit reads the same {} \
-                 again and again.",
+                "bandwidth of each unit's first-level cache, out of which the unit reads the same \
+                 {} again and again.",
                 p.row
             ),
             Access::Distributed => {

@@ -11,6 +11,8 @@ pub struct Request {
     pub authorization: Option<String>,
     /// Level and number of the header `X-Request-Id`, where a client of this program wrote it.
     pub number: Option<(u64, u64)>,
+    /// Whether a client of this program sent it.
+    pub is_ours: bool,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -65,7 +67,10 @@ fn head(bytes: &[u8]) -> io::Result<Option<(Request, usize, usize)>> {
                 body = value.trim().parse().map_err(|_| refuse("a wrong Content-Length"))?;
             }
             "authorization" => request.authorization = Some(value.into_owned()),
-            "x-request-id" => request.number = number(&value),
+            "x-request-id" => {
+                request.number = number(&value);
+                request.is_ours = value.starts_with("fizeau-");
+            }
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! The server itself: a thread for each connection.
 
 use super::{
-    Fault, FaultKind,
+    FaultKind,
     laws::{Laws, Stamp, tokens_of},
     request::{self, Request},
 };
@@ -113,7 +113,7 @@ impl Shared {
         let body: Value = serde_json::from_slice(&request.body).unwrap_or(Value::Null);
         match request.line.as_str() {
             "GET /health" => plain(stream, "200 OK", "", &json!({"status": "ok"})),
-            "GET /v1/models" => plain(stream, "200 OK", "", &json!({"data": [{"id": "known"}]})),
+            "GET /v1/models" => plain(stream, "200 OK", "", &models()),
             "GET /metrics" => {
                 let (running, waiting) = self.there();
                 let text = format!(
@@ -189,18 +189,25 @@ impl Shared {
         request: &Request,
         body: &Value,
     ) -> io::Result<bool> {
-        let tokens = body["max_tokens"].as_u64().unwrap_or(16).clamp(1, 1 << 20) as u32;
-        let numbered = request.number.map(|(_, number)| number);
-        let meets = |fault: &&Fault| numbered.is_some_and(|number| fault.meets(number));
-        let fault = self.laws.faults.iter().find(meets).map(|fault| fault.kind);
+        let tokens = asked_tokens(body);
+        let fault = self.fault_of(request);
         if let Some(stays) = fault_before_answer(stream, fault)? {
             return Ok(stays);
         }
         let is_chat = request.line.ends_with("/chat/completions");
         let prompt = match is_chat {
             true => format!("User: {}", message(body)),
-            false => body["prompt"].as_str().unwrap_or_default().to_owned(),
+            false => text_of(&body["prompt"]),
         };
+        let usage = json!({
+            "prompt_tokens": tokens_of(&prompt),
+            "completion_tokens": tokens,
+            "total_tokens": tokens_of(&prompt) + tokens,
+        });
+        if body["stream"] != true {
+            let text = self.whole_text(request, tokens);
+            return plain(stream, "200 OK", "", &whole_answer(is_chat, &text, &usage));
+        }
         let (arrived, served, level, number) = self.admit(request, tokens);
         let mut out = Out { stream, piece: self.laws.piece, buffer: Vec::new() };
         out.write(
@@ -209,6 +216,10 @@ impl Shared {
         )?;
         if fault == Some(FaultKind::NoFirstToken) {
             return out.hold();
+        }
+        if is_chat {
+            let role = json!({"role": "assistant", "content": ""});
+            out.event(&event(true, &choice(true, &role, false)))?;
         }
         let chunks = tokens.div_ceil(self.laws.chunk.max(1));
         let mut stamps = (0.0, 0.0);
@@ -226,29 +237,41 @@ impl Shared {
                 return Ok(stays);
             }
             if fault != Some(FaultKind::Empty) {
-                out.event(&token(is_chat, &text, chunk + 1 == chunks))?;
+                let delta = if is_chat { json!({"content": text}) } else { json!(text) };
+                out.event(&event(is_chat, &choice(is_chat, &delta, chunk + 1 == chunks)))?;
             }
             let now = self.start.elapsed().0;
             stamps = (if chunk == 0 { now } else { stamps.0 }, now);
         }
         let (first, last) = stamps;
-        self.keep(Stamp {
-            level,
-            number,
-            arrived,
-            begins: served.begin,
-            ends: served.end,
-            first,
-            last,
-        });
-        let usage = json!({"prompt_tokens": tokens_of(&prompt), "completion_tokens": tokens});
+        let (begins, ends) = (served.begin, served.end);
+        self.keep(Stamp { level, number, arrived, begins, ends, first, last });
         let timings = json!({
             "prompt_ms": (first - served.begin) * 1e3, "predicted_ms": (last - first) * 1e3,
         });
-        out.event(&json!({"choices": [], "usage": usage, "timings": timings}).to_string())?;
+        if body["stream_options"]["include_usage"] == true {
+            let mut last = json!({"choices": [], "usage": usage, "timings": timings});
+            of_kind(is_chat, true, &mut last);
+            out.event(&last.to_string())?;
+        }
         out.event("[DONE]")?;
         out.write(b"0\r\n\r\n")?;
         Ok(true)
+    }
+
+    /// The fault that a request meets. Of another client's the order of arrival is the number.
+    fn fault_of(&self, request: &Request) -> Option<FaultKind> {
+        let arrivals = (!request.is_ours).then(|| self.queue().arrivals);
+        let number = request.number.map(|(_, number)| number).or(arrivals)?;
+        self.laws.faults.iter().find(|fault| fault.meets(number)).map(|fault| fault.kind)
+    }
+
+    /// The text of an answer that is no stream, when it is served.
+    fn whole_text(&self, request: &Request, tokens: u32) -> String {
+        let (_, served, ..) = self.admit(request, tokens);
+        clock::rest(Seconds((served.end - self.start.elapsed().0).max(0.0)));
+        let chunks = tokens.div_ceil(self.laws.chunk.max(1));
+        (0..chunks).map(|chunk| self.text(chunk, tokens)).collect()
     }
 
     /// The text of a chunk.
@@ -268,20 +291,71 @@ impl Shared {
     }
 }
 
-/// The text of a chat's only message.
-fn message(body: &Value) -> &str {
-    body["messages"][0]["content"].as_str().unwrap_or_default()
+/// The tokens that a request asks for, 16 where it does not say.
+fn asked_tokens(body: &Value) -> u32 {
+    let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|key| body[*key].as_u64());
+    asked.unwrap_or(16).clamp(1, 1 << 20) as u32
 }
 
-/// The data of an event with a token.
-fn token(is_chat: bool, text: &str, is_last: bool) -> String {
-    let reason = if is_last { json!("length") } else { Value::Null };
-    let choice = match is_chat {
-        true => json!({"index": 0, "delta": {"content": text}, "finish_reason": reason}),
-        false => json!({"index": 0, "text": text, "finish_reason": reason}),
+/// The list of models, with the only one there is.
+fn models() -> Value {
+    let one = json!({"id": "known", "object": "model", "created": 0, "owned_by": "fizeau"});
+    json!({"object": "list", "data": [one]})
+}
+
+/// The text of a chat's messages, one after the other.
+fn message(body: &Value) -> String {
+    let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<String> = messages.iter().map(|one| text_of(&one["content"])).collect();
+    texts.join(" ")
+}
+
+/// A text, which may come as a list of texts or of parts.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(text_of).collect::<Vec<_>>().join(" "),
+        part => part["text"].as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+/// What every object of the interface says of itself.
+fn of_kind(is_chat: bool, is_part: bool, object: &mut Value) {
+    let kind = match (is_chat, is_part) {
+        (true, true) => "chat.completion.chunk",
+        (true, false) => "chat.completion",
+        (false, _) => "text_completion",
     };
-    json!({"id": "cmpl", "object": "text_completion", "model": "known", "choices": [choice]})
-        .to_string()
+    object["id"] = json!(if is_chat { "chatcmpl-known" } else { "cmpl-known" });
+    object["object"] = json!(kind);
+    object["created"] = json!(0);
+    object["model"] = json!("known");
+}
+
+/// A choice with what an event adds: a text, or the delta of a chat.
+fn choice(is_chat: bool, adds: &Value, is_last: bool) -> Value {
+    let reason = if is_last { json!("length") } else { Value::Null };
+    let key = if is_chat { "delta" } else { "text" };
+    json!({"index": 0, key: adds, "finish_reason": reason, "logprobs": null})
+}
+
+/// The data of an event with a choice.
+fn event(is_chat: bool, choice: &Value) -> String {
+    let mut event = json!({"choices": [choice]});
+    of_kind(is_chat, true, &mut event);
+    event.to_string()
+}
+
+/// An answer that is no stream.
+fn whole_answer(is_chat: bool, text: &str, usage: &Value) -> Value {
+    let mut choice = json!({"index": 0, "finish_reason": "length", "logprobs": null});
+    match is_chat {
+        true => choice["message"] = json!({"role": "assistant", "content": text}),
+        false => choice["text"] = json!(text),
+    }
+    let mut answer = json!({"choices": [choice], "usage": usage});
+    of_kind(is_chat, false, &mut answer);
+    answer
 }
 
 /// An answer that is no stream; the connection stays open.
@@ -389,7 +463,7 @@ impl Out<'_> {
             }
             Some(kind @ (FaultKind::BigChunk | FaultKind::HugeChunk)) => {
                 let size = if kind == FaultKind::BigChunk { 1_000_000 } else { 2_000_000 };
-                self.event(&token(false, &"x".repeat(size), false))?;
+                self.event(&event(false, &choice(false, &json!("x".repeat(size)), false)))?;
                 return Ok(None);
             }
             _ => return Ok(None),

@@ -103,12 +103,13 @@ pub struct SendArgs {
     /// Ask for that length by min_tokens too, of servers that do not know ignore_eos
     #[arg(long)]
     pub min_tokens: bool,
-    /// A further field of each request, as JSON: --set temperature=0 (repeatable); --set NAME= sends
-    /// none of that name
+    /// A further field of each request, as JSON: --set temperature=0 (repeatable); --set NAME=
+    /// sends none of that name
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// A further header of each request, its value from a file (NAME=@FILE) or, where it is no
-    /// secret, as it stands: --header api-key=@key.txt (repeatable). Values are shown and kept nowhere
+    /// secret, as it stands: --header api-key=@key.txt (repeatable). Values are shown and kept
+    /// nowhere
     #[arg(long, value_name = "NAME=VALUE")]
     pub header: Vec<String>,
     /// A file with the API key [default: the variable FIZEAU_API_KEY, or none]
@@ -376,8 +377,8 @@ impl SendArgs {
                     file::read_text(path, HEADER_MAX).with_context(|| shown(path))?
                 }
                 None if Header::is_secret(name) => {
-                    let why = "a command line is seen by everybody on this machine: write its value \
-                               into a file and NAME=@FILE";
+                    let why = "a command line is seen by everybody on this machine: write its \
+                               value into a file and NAME=@FILE";
                     return Err(refuse(why.into()).into());
                 }
                 None => value.to_owned(),

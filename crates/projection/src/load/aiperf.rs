@@ -96,8 +96,8 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
         (level.goodput, level.kept) = (None, None);
         level.notes.push(format!(
             "the client itself was late: from the moment at which a request was due \
-             (credit_issued_ns) to sending it took {} at P99, which is in none of the times, beside \
-             {} to the first token. Which requests keep limits as users wait is not known",
+             (credit_issued_ns) to sending it took {} at P99, which is in none of the times, \
+             beside {} to the first token. Which requests keep limits as users wait is not known",
             Seconds(late).human(),
             Seconds(first).human()
         ));

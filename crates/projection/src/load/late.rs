@@ -1,8 +1,8 @@
 //! Whether the client of a level was itself late.
 //!
 //! Times count from the scheduled moment, so that a server that stands still is seen. What the
-//! client adds by sending late is within them: a client that is starved of CPU, or stopped, makes an
-//! innocent server miss its limits. A level that misses them while its client was late is not
+//! client adds by sending late is within them: a client that is starved of CPU, or stopped, makes
+//! an innocent server miss its limits. A level that misses them while its client was late is not
 //! judged. One that keeps them all the same is judged: the client made it harder, never easier.
 
 use super::{

@@ -393,9 +393,9 @@ fn of_streams(rows: &[&Row]) -> Vec<String> {
     if hidden > 0 {
         let tokens: f64 = answered.iter().filter_map(|row| row.hidden).map(f64::from).sum();
         notes.push(format!(
-            "the server counts {:.0} tokens on average in {hidden} of {all} answers that it did not \
-             send: hidden reasoning. They are in the time to the first token, and not in TPOT or in \
-             tokens a second",
+            "the server counts {:.0} tokens on average in {hidden} of {all} answers that it did \
+             not send: hidden reasoning. They are in the time to the first token, and not in TPOT \
+             or in tokens a second",
             tokens / hidden as f64
         ));
     }
@@ -415,8 +415,8 @@ fn of_streams(rows: &[&Row]) -> Vec<String> {
     if let Some(kind) = rows.iter().find_map(|row| row.skipped_kind.as_deref()) {
         let events: u64 = rows.iter().map(|row| u64::from(row.skipped)).sum();
         notes.push(format!(
-            "{events} events in {skipped} requests are of no kind that is known (the first: {kind}), \
-             and were left out"
+            "{events} events in {skipped} requests are of no kind that is known (the first: \
+             {kind}), and were left out"
         ));
     }
     notes

@@ -185,7 +185,8 @@ pub struct Asked {
     pub length_field: String,
     /// Whether `min_tokens` has that length too, for servers that do not know `ignore_eos`.
     pub has_min: bool,
-    /// Further fields of every request, null for those that are left out: sampling parameters, what an engine knows.
+    /// Further fields of every request, null for those that are left out: sampling parameters,
+    /// what an engine knows.
     pub fields: Map<String, Value>,
 }
 

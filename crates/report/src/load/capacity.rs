@@ -131,8 +131,8 @@ fn fleet_words(named: &[Named<'_>], capacity: &Capacity, goal: &Goal) -> Option<
              that no number of such servers is known to."
         ),
         Fleet::NotJudged => format!(
-            "How many servers {target} requests/s take is not known: no level that keeps the limits \
-             could be judged, since the client was late."
+            "How many servers {target} requests/s take is not known: no level that keeps the \
+             limits could be judged, since the client was late."
         ),
         Fleet::Servers(count) => {
             let devices = count * u64::from(goal.devices);

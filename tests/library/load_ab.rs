@@ -1,5 +1,6 @@
 //! `fizeau load ab`: how often it names a difference that is not there, and finds one that is.
 
+use fizeau_domain::verdict::Verdict;
 use fizeau_projection::load::{
     Ending, Level, Plan, Row,
     ab::{self, Arm, Judged, Metric, Pairs, ROUNDS_MIN, Run, Settings, Trial, Way},
@@ -12,6 +13,24 @@ use fizeau_report::{
     format::{csv, html, terminal},
     load_ab,
 };
+
+#[test]
+fn a_gate_lets_nothing_pass_that_is_worse_and_fails_nothing_that_is_not() {
+    let share = |effect: f64, wanted: Verdict| {
+        let met = |seed: u64| {
+            let pairs = simulated(8, Noise::Normal, effect, &[Metric::TpotP50], seed);
+            ab::gate(&ab::judge(&pairs, &Settings::default()), 0.05).0 == wanted
+        };
+        (0..200).filter(|seed| met(*seed)).count()
+    };
+    assert_eq!(share(1.0, Verdict::Fail), 0);
+    assert!(share(1.0, Verdict::Pass) >= 190);
+    // A tenth worse fails, at the limit nothing is sure, a tenth better passes.
+    assert!(share(1.1, Verdict::Fail) >= 190 && share(1.1, Verdict::Pass) == 0);
+    assert!(share(1.05, Verdict::Pass) <= 10);
+    assert!(share(0.9, Verdict::Pass) >= 190);
+    assert_eq!(ab::gate(&[], 0.05), (Verdict::Inconclusive, Vec::new()));
+}
 
 /// Without a least effect: the test alone decides.
 const BARE: Settings = Settings { least_effect: 0.0, error_rate: 0.05 };

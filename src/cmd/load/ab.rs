@@ -19,12 +19,13 @@ use crate::{
         global::Global,
         output::{self, say, shown},
         progress::ProgressMode,
+        share::Share,
         signals,
     },
 };
 use anyhow::{Context as _, bail};
 use fizeau_device::clock;
-use fizeau_domain::{text::counted, units::Seconds};
+use fizeau_domain::{text::counted, units::Seconds, verdict::Verdict};
 use fizeau_projection::load::{
     ab::{self, Arm, Run, Trial, Way},
     capacity::Goal,
@@ -113,7 +114,8 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
         is_interrupted: interrupted.load(Ordering::Relaxed),
         notes,
     };
-    finish(&trial, &directory, global)
+    let most = args.fail_if_worse.map(|Share(most)| most);
+    finish(&trial, most, &directory, global)
 }
 
 /// A sketch for each round: arrivals and lengths of the round, the same for both sides.
@@ -373,7 +375,12 @@ impl Course<'_> {
 }
 
 /// Judges and reports.
-fn finish(trial: &Trial, directory: &Path, global: &Global) -> anyhow::Result<ExitCode> {
+fn finish(
+    trial: &Trial,
+    most: Option<f64>,
+    directory: &Path,
+    global: &Global,
+) -> anyhow::Result<ExitCode> {
     if trial.runs.is_empty() {
         return Err(Interrupted.into());
     }
@@ -383,11 +390,26 @@ fn finish(trial: &Trial, directory: &Path, global: &Global) -> anyhow::Result<Ex
     write_files(&document, directory)?;
     say(&format!("rows of each run and the report (html, json, csv) are in {}", shown(directory)));
     let is_answered = [Arm::A, Arm::B].iter().all(|arm| trial.answered(*arm) > 0);
-    let is_judged = trial.judged().iter().any(|one| one.way != Way::TooFew);
-    Ok(match trial.is_interrupted {
-        true => ExitCode::from(exit::INTERRUPTED),
-        false if is_answered && is_judged => ExitCode::SUCCESS,
-        false => ExitCode::from(exit::FAILED),
+    let judged = trial.judged();
+    let is_judged = judged.iter().any(|one| one.way != Way::TooFew);
+    Ok(match (trial.is_interrupted, most) {
+        (true, _) => ExitCode::from(exit::INTERRUPTED),
+        (false, _) if !is_answered || !is_judged => ExitCode::from(exit::FAILED),
+        (false, None) => ExitCode::SUCCESS,
+        (false, Some(most)) => {
+            let (verdict, metrics) = ab::gate(&judged, most);
+            let names: Vec<&str> = metrics.iter().map(|one| one.name()).collect();
+            let (names, most) = (names.join(", "), most * 100.0);
+            say(&match verdict {
+                Verdict::Fail => format!("B is worse by more than {most} % in {names}"),
+                Verdict::Pass => format!("B is not worse by more than {most} % in any metric"),
+                _ => format!(
+                    "the rounds do not exclude that B is worse by more than {most} % in {names}: \
+                     ask for more --rounds"
+                ),
+            });
+            ExitCode::from(verdict.exit_code())
+        }
     })
 }
 

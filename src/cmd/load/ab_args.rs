@@ -50,6 +50,10 @@ pub struct AbArgs {
     /// Probability that any metric is called different wrongly: a share or a percentage
     #[arg(long, value_name = "SHARE", default_value_t = Share(ERROR_RATE))]
     pub error_rate: Share,
+    /// Exit code 1 where B was found worse by more than this in any metric, and 4 where the rounds do
+    /// not exclude it: a share or a percentage
+    #[arg(long, value_name = "SHARE")]
+    pub fail_if_worse: Option<Share>,
 }
 
 /// The URL of `load URL` as A's. Its place is stated: an argument that is changed goes behind the
@@ -90,6 +94,13 @@ impl AbArgs {
                  which fewer do not show",
                 self.rounds
             )));
+        }
+        if self.fail_if_worse.is_some_and(|Share(most)| most < self.least_effect.0 || most > 10.0) {
+            return Err(Usage(
+                "--fail-if-worse is from --least-effect (1 % unless it is given) to 10: below the \
+                 least effect no difference counts"
+                    .into(),
+            ));
         }
         let Share(least_effect) = self.least_effect;
         let Share(error_rate) = self.error_rate;

@@ -18,6 +18,9 @@ pub const CHECK: &str = "DCGM diagnostic";
 const RESULTS_MAX: usize = 100_000;
 const WORDS_MAX: usize = 500;
 
+/// Characters of what is a name or a word: a version, a status.
+const NAME_MAX: usize = 60;
+
 /// What the diagnostic told: [`Told::judged`] decides the same from it. Serial numbers, which the
 /// file has too, are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,6 +80,7 @@ pub fn read(text: &str) -> Result<Told, String> {
     let top = top.ok_or("it is no diagnostic of DCGM: `dcgmi diag -r 3 -j` writes one")?;
     let words = |value: &Value| value.as_str().map(|text| shorten(text, WORDS_MAX));
     let version = [&value["metadata"]["version"], &top["version"]].into_iter().find_map(words);
+    let version = version.map(|version| shorten(&version, NAME_MAX));
     let mut unread = Unread::default();
     if tops.iter().all(Option::is_some) {
         unread.note("there are two diagnostics in it");
@@ -153,7 +157,7 @@ fn status(of: &Value) -> String {
     let status = of["status"].as_str().unwrap_or("not stated").to_lowercase();
     match status.as_str() {
         "skipped" => "skip".into(),
-        _ => shorten(&status, WORDS_MAX),
+        _ => shorten(&status, NAME_MAX),
     }
 }
 
@@ -280,6 +284,7 @@ impl Told {
         };
         if !self.unread.is_empty() {
             let unread = self.unread.join("; ");
+            let unread = shorten(&unread, 2 * WORDS_MAX);
             all.push(whole(format!("not all of it could be read: {unread}")));
         }
         if let Some(why) = &self.runtime_error {

@@ -13,7 +13,10 @@
 //! whatever the second run of a round gains cancel over an even number of rounds.
 
 use super::level::Level;
-use fizeau_domain::stats::student::{self, VARIANCE_MIN, Variance};
+use fizeau_domain::{
+    stats::student::{self, VARIANCE_MIN, Variance},
+    verdict::Verdict,
+};
 pub use fizeau_judge::ab::Arm;
 
 /// Fewer rounds hardly know their own scatter: to be found among nine metrics, one has to differ by
@@ -283,6 +286,26 @@ fn test(pairs: &Pairs, settings: &Settings, family: usize, known: &mut Quantiles
     judged.interval = Some([(mean - reach).exp(), (mean + reach).exp()]);
     judged.seen_from = Some((limit + error * known.finding).exp_m1());
     judged
+}
+
+/// Whether B may take A's place where it must not be worse by more than a share in any metric: it
+/// fails where a metric was found worse by more than that, passes where the intervals of all
+/// metrics exclude that, and is inconclusive otherwise. Beside it the metrics that decided.
+pub fn gate(judged: &[Judged], most: f64) -> (Verdict, Vec<Metric>) {
+    let of = |one: &Judged| {
+        // Above 1 where B is worse.
+        let worse = |ratio: f64| if one.metric.is_time() { ratio } else { 1.0 / ratio };
+        let is_excluded =
+            one.interval.is_some_and(|[low, high]| worse(low).max(worse(high)) <= 1.0 + most);
+        match one.is_better() {
+            Some(false) if worse(one.ratio) > 1.0 + most => Verdict::Fail,
+            _ if is_excluded => Verdict::Pass,
+            _ => Verdict::Inconclusive,
+        }
+    };
+    let verdict = judged.iter().map(of).reduce(Verdict::and).unwrap_or(Verdict::Inconclusive);
+    let decides = |one: &&Judged| verdict != Verdict::Pass && of(one) == verdict;
+    (verdict, judged.iter().filter(decides).map(|one| one.metric).collect())
 }
 
 impl Judged {

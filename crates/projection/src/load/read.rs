@@ -8,7 +8,10 @@ use super::{
 };
 use fizeau_domain::{number::brief, python};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+};
 
 /// The most bytes of a file of results.
 pub const BYTES_MAX: u64 = 1 << 30;
@@ -47,11 +50,10 @@ pub struct Source {
 /// In words: where it is of no known client, or lacks what is needed.
 pub fn read(text: &str, limits: &Limits) -> Result<Source, String> {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    if first.starts_with("{\"load\":") {
-        return own(text, limits);
-    }
-    let json = python::json(text);
-    let mut source = foreign(&json, limits)?;
+    let is_own = first.starts_with("{\"load\":");
+    let json = if is_own { Cow::Borrowed(text) } else { python::json(text) };
+    let mut source = if is_own { own(text, limits)? } else { foreign(&json, limits)? };
+    source.date = source.date.filter(|date| is_date(date));
     if json != text {
         source.notes.push(
             "NaN and Infinity, which Python writes and JSON does not have, are taken as not known"
@@ -59,6 +61,13 @@ pub fn read(text: &str, limits: &Limits) -> Result<Source, String> {
         );
     }
     Ok(source)
+}
+
+/// Whether a text of a file can be a date: short, and without a number that no date has. The longest
+/// is that of a day and a second, 20261120101500.
+fn is_date(text: &str) -> bool {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    text.len() <= 40 && numbers.all(|number| number.len() <= 14)
 }
 
 fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {

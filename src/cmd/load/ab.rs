@@ -297,7 +297,7 @@ impl Course<'_> {
         let args = SendArgs { keep_prompts: true, ..self.args.send.clone() };
         let Course { counter, interrupted, .. } = *self;
         let maker = Maker { counter, asked: &self.both[0].asked, args: &args, interrupted };
-        let made = maker.make(stream, &sketch.lengths, shows)?;
+        let made = maker.make(stream, &sketch.lengths, sketch.blocks.as_ref(), shows)?;
         let text = |one: Prepared| {
             let Prepared { input, output, prompt, .. } = one;
             Text { text: prompt.unwrap_or_default(), input, output }

@@ -29,8 +29,17 @@ pub struct Sketch {
     pub schedule: Schedule,
     /// Tokens of each prompt and answer.
     pub lengths: Vec<(u32, u32)>,
+    /// The blocks that prompts share, where a trace names them.
+    pub blocks: Option<Blocks>,
     /// What is to know of the trace that it comes from.
     pub told: Vec<String>,
+}
+
+/// The names of the blocks of each prompt, and the tokens of a block.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    size: u32,
+    names: Vec<Vec<u64>>,
 }
 
 /// The most bytes of a trace.
@@ -127,6 +136,7 @@ pub fn sketch(
         plan: Plan { rate, concurrency, burstiness, requests, warmup, seconds: until },
         schedule,
         lengths,
+        blocks: None,
         told: Vec::new(),
     })
 }
@@ -160,6 +170,10 @@ fn traced(args: &SendArgs, trace: &Trace) -> Result<Sketch, Usage> {
         },
         schedule: Schedule::Moments(requests.iter().map(|one| one.moment).collect()),
         lengths: requests.iter().map(|one| (one.input, one.output)).collect(),
+        blocks: trace.block.map(|size| {
+            let names = requests.iter().map(|one| one.blocks.clone()).collect();
+            Blocks { size, names }
+        }),
         told,
     })
 }
@@ -237,6 +251,7 @@ impl Maker<'_> {
         &self,
         level: u64,
         lengths: &[(u32, u32)],
+        blocks: Option<&Blocks>,
         shows: &mut dyn FnMut(usize),
     ) -> anyhow::Result<Made> {
         let mut count = |text: &str| match self.counter {
@@ -252,11 +267,17 @@ impl Maker<'_> {
             composer.begin_with(shared.compose(tokens, Some(&mut count))?);
         }
         let (mut requests, mut missed, mut bytes) = (Vec::new(), 0, 0);
-        for (input, output) in lengths {
+        for (at, (input, output)) in lengths.iter().enumerate() {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(Interrupted.into());
             }
-            let Prompt { text, tokens } = composer.compose(*input, Some(&mut count))?;
+            let named = blocks.and_then(|blocks| Some((blocks.names.get(at)?, blocks.size)));
+            let Prompt { text, tokens } = match named {
+                Some((names, size)) => {
+                    composer.compose_blocks(*input, (names, size), Some(&mut count))?
+                }
+                None => composer.compose(*input, Some(&mut count))?,
+            };
             missed += u64::from(tokens != *input);
             let body = self.asked.body(&text, *output);
             bytes += body.len();

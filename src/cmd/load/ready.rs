@@ -184,7 +184,7 @@ pub fn probe(
     let first = sketches.iter().find_map(|sketch| sketch.lengths.first());
     let Some((input, output)) = first else { return Ok(()) };
     let lengths = [(*input, *output.min(&PROBE_TOKENS))];
-    let made = maker.make(PROBE, &lengths, &mut |_| {})?;
+    let made = maker.make(PROBE, &lengths, None, &mut |_| {})?;
     let Some(request) = made.requests.first() else { return Ok(()) };
     let row = fizeau_projection::load::Row::default();
     let outcome = client.exchange(connections, request, "fizeau-probe", clock::now(), row);

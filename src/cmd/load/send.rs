@@ -133,7 +133,9 @@ fn made<'s>(
     let (mut levels, mut before, mut missed_all) = (Vec::new(), 0, 0);
     for (at, sketch) in sketches.iter().enumerate() {
         let mut shows = |made: usize| live.prepares(before + made, of);
-        let Made { requests, missed } = maker.make(at as u64, &sketch.lengths, &mut shows)?;
+        let blocks = sketch.blocks.as_ref();
+        let made = maker.make(at as u64, &sketch.lengths, blocks, &mut shows)?;
+        let Made { requests, missed } = made;
         before += requests.len();
         missed_all += missed;
         levels.push(Level { sketch, requests });
@@ -407,7 +409,7 @@ impl Course<'_> {
     fn more(&mut self, rate: f64) -> anyhow::Result<bool> {
         let number = self.level as u64;
         let sketch = prepare::sketch(self.loaded.args, number, Some(rate), None)?;
-        let made = self.loaded.maker.make(number, &sketch.lengths, &mut |_| {})?;
+        let made = self.loaded.maker.make(number, &sketch.lengths, None, &mut |_| {})?;
         self.keep(&Line::Level(sketch.plan.clone()))?;
         self.level += 1;
         self.send(number as usize, &Level { sketch: &sketch, requests: made.requests })

@@ -1,6 +1,7 @@
 //! Prompts of an exact number of tokens, each of its own words, so that no prefix cache knows it.
 
 use super::random::{Purpose, Random};
+use std::{collections::HashMap, mem};
 
 /// Common words of English, which most tokenizers have as one token each.
 const WORDS: &str = "\
@@ -33,7 +34,10 @@ pub type Count<'c, E> = &'c mut dyn FnMut(&str) -> Result<u32, E>;
 #[derive(Clone, Debug)]
 pub struct Composer {
     words: Vec<&'static str>,
+    seed: u64,
     random: Random,
+    /// Blocks of a trace that were made, by their names.
+    blocks: HashMap<u64, String>,
     /// What all prompts begin with.
     shared: String,
     /// Tokens of a word, on average.
@@ -60,8 +64,16 @@ impl Composer {
     pub fn new<E>(seed: u64, level: u64, mut count: Option<Count<'_, E>>) -> Result<Composer, E> {
         let words: Vec<&'static str> = WORDS.split_whitespace().collect();
         let random = Random::new(seed, level, Purpose::Words);
-        let mut composer =
-            Composer { words, random, shared: String::new(), each: 1.0, extra: 0.0, filler: " a" };
+        let mut composer = Composer {
+            words,
+            seed,
+            random,
+            blocks: HashMap::new(),
+            shared: String::new(),
+            each: 1.0,
+            extra: 0.0,
+            filler: " a",
+        };
         let Some(count) = &mut count else { return Ok(composer) };
         let all = composer.words.join(" ");
         let (one, whole) = (count(composer.words[0])?, count(&all)?);
@@ -133,6 +145,63 @@ impl Composer {
             }
         }
         Ok(best.unwrap_or_default())
+    }
+
+    /// A prompt of a number of tokens that begins as all others do whose blocks have the same names:
+    /// each of `size` tokens but the last one.
+    ///
+    /// # Errors
+    /// As the tokenizer.
+    pub fn compose_blocks<E>(
+        &mut self,
+        tokens: u32,
+        (names, size): (&[u64], u32),
+        mut count: Option<Count<'_, E>>,
+    ) -> Result<Prompt, E> {
+        let Some((last, whole)) = names.split_last() else { return self.compose(tokens, count) };
+        let mut shared = Vec::new();
+        for (place, name) in whole.iter().enumerate() {
+            // A mark or a template stands in the first one.
+            let marks = if place == 0 { self.extra.round() as u32 } else { 0 };
+            let size = size.saturating_sub(marks).max(1);
+            shared.push(match &mut count {
+                Some(count) => self.block(*name, size, Some(&mut |text: &str| count(text)))?,
+                None => self.block::<E>(*name, size, None)?,
+            });
+        }
+        self.within(&shared.join(" "), *last, |composer| composer.compose(tokens, count))
+    }
+
+    /// The text of a block, as it stands behind another text.
+    fn block<E>(&mut self, name: u64, size: u32, count: Option<Count<'_, E>>) -> Result<String, E> {
+        if let Some(text) = self.blocks.get(&name) {
+            return Ok(text.clone());
+        }
+        let before = self.words[0];
+        let extra = mem::take(&mut self.extra);
+        let made = self.within("", name, |composer| match count {
+            None => composer.compose::<E>(size, None),
+            Some(count) => {
+                let of_before = count(before)?;
+                let mut beyond =
+                    |text: &str| Ok(count(&format!("{before} {text}"))?.saturating_sub(of_before));
+                composer.compose(size, Some(&mut beyond))
+            }
+        });
+        self.extra = extra;
+        let Prompt { text, .. } = made?;
+        self.blocks.insert(name, text.clone());
+        Ok(text)
+    }
+
+    /// Composes behind a text, with words by the name of a block.
+    fn within<T>(&mut self, text: &str, name: u64, compose: impl FnOnce(&mut Composer) -> T) -> T {
+        let random = Random::new(self.seed, name, Purpose::Blocks);
+        let before = (mem::take(&mut self.shared), mem::replace(&mut self.random, random));
+        self.shared = text.to_owned();
+        let made = compose(self);
+        (self.shared, self.random) = before;
+        made
     }
 
     fn text(&self, words: &[&str], fillers: usize) -> String {
@@ -217,6 +286,36 @@ mod tests {
         let same = one.text.bytes().zip(two.text.bytes()).take_while(|(a, b)| a == b).count();
         assert_eq!((one.tokens, two.tokens, one == two), (80, 80, false));
         assert!(tokens(&one.text[..same], 4, 1) >= 30);
+    }
+
+    #[test]
+    fn blocks_of_one_name_are_the_same_and_no_others() {
+        for (piece, marks) in [(100, 0), (4, 1), (3, 27)] {
+            let mut count = |text: &str| Ok::<u32, ()>(tokens(text, piece, marks));
+            let mut composer = Composer::new(1, 0, Some(&mut count)).expect("it counts");
+            let mut made = |length: u32, names: &[u64]| {
+                let count: Count<'_, ()> = &mut |text| Ok(tokens(text, piece, marks));
+                composer.compose_blocks(length, (names, 64), Some(count)).expect("it counts")
+            };
+            let all = [
+                made(150, &[1, 2, 3]),
+                made(160, &[1, 2, 4]),
+                made(150, &[1, 5, 3]),
+                made(150, &[1, 2, 3]),
+            ];
+            let lengths = [150, 160, 150, 150];
+            for (one, length) in all.iter().zip(lengths) {
+                assert_eq!((one.tokens, tokens(&one.text, piece, marks)), (length, length));
+            }
+            let shared = |one: usize, other: usize| {
+                let (one, other) = (&all[one].text, &all[other].text);
+                let same = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+                tokens(&one[..same], piece, marks)
+            };
+            assert_eq!(all[0], all[3]);
+            assert!((127..=131).contains(&shared(0, 1)), "{} of two blocks", shared(0, 1));
+            assert!((63..=67).contains(&shared(0, 2)), "{} of one block", shared(0, 2));
+        }
     }
 
     #[test]

@@ -8,9 +8,10 @@ use fizeau_domain::{
     units::Seconds,
 };
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// One request of a trace.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traced {
     /// Seconds after the first one.
     pub moment: f64,
@@ -18,7 +19,13 @@ pub struct Traced {
     pub input: u32,
     /// Tokens of the answer.
     pub output: u32,
+    /// The blocks of the prompt by their names (`hash_ids`), where the trace has them: what stands
+    /// in a block and before it is the same in all prompts that have it.
+    pub blocks: Vec<u64>,
 }
+
+/// Tokens of a block that traces have, the usual one first: Mooncake's, and those of others.
+const BLOCKS: [u32; 7] = [512, 1_024, 256, 128, 64, 32, 16];
 
 /// Columns by the names that public traces give them, in lower case.
 const MOMENTS: [&str; 3] = ["timestamp", "arrived_at", "time"];
@@ -90,8 +97,11 @@ pub struct Trace {
     pub without_prompt: usize,
     /// Requests with a prompt and without an answer, which are left out.
     pub without_answer: usize,
-    /// Whether it says which parts of prompts are the same (`hash_ids`), which is not followed.
+    /// Whether it says which parts of prompts are the same (`hash_ids`).
     pub has_hashes: bool,
+    /// Tokens of a block of these, by the lengths of all prompts; none where no number of tokens
+    /// agrees with them.
+    pub block: Option<u32>,
     /// Whether its last line is torn, and left out.
     pub is_torn: bool,
 }
@@ -172,6 +182,7 @@ pub fn read(text: &str, stated: Option<Unit>) -> Result<Trace, String> {
         ));
     }
     Ok(Trace {
+        block: block_of(&lines.list),
         requests: lines.list,
         unit,
         is_stated: stated.is_some(),
@@ -213,15 +224,45 @@ impl Trace {
         if self.is_torn {
             words.push(format!("the trace: {}", super::read::TORN));
         }
-        if self.has_hashes {
-            words.push(
-                "the trace's hash_ids are not followed: prompts have random words, and share no \
-                 beginning that a prefix cache would know"
+        match self.block {
+            Some(size) => words.push(format!(
+                "prompts share blocks of {size} tokens as the trace's hash_ids say: a prefix cache \
+                 that forgets nothing finds {:.1} % of their tokens",
+                100.0 * self.shared_tokens(size)
+            )),
+            None if self.has_hashes => words.push(
+                "the trace's hash_ids are not followed, since they do not agree with the lengths of \
+                 its prompts: prompts have random words, and share no beginning that a prefix \
+                 cache would know"
                     .into(),
-            );
+            ),
+            None => {}
         }
         words
     }
+
+    /// The share of all prompts' tokens that stood at the beginning of earlier ones, in whole
+    /// blocks.
+    pub fn shared_tokens(&self, size: u32) -> f64 {
+        let mut known = HashSet::new();
+        let (mut shared, mut all) = (0.0, 0.0);
+        for one in &self.requests {
+            let found = one.blocks.iter().take_while(|id| known.contains(*id)).count();
+            shared += (found as f64 * f64::from(size)).min(f64::from(one.input));
+            all += f64::from(one.input);
+            known.extend(one.blocks.iter().copied());
+        }
+        shared / f64::max(all, 1.0)
+    }
+}
+
+/// Tokens of a block, where every prompt has as many blocks as its length takes.
+fn block_of(requests: &[Traced]) -> Option<u32> {
+    let agrees = |size: u32| {
+        let takes = |one: &Traced| one.input.div_ceil(size) as usize;
+        requests.iter().all(|one| !one.blocks.is_empty() && one.blocks.len() == takes(one))
+    };
+    BLOCKS.into_iter().find(|size| agrees(*size))
 }
 
 fn tokens(number: Option<f64>, line: usize) -> Result<u32, String> {
@@ -262,8 +303,11 @@ fn json_lines(text: &str) -> Result<Lines, String> {
         if moment.fract() != 0.0 {
             lines.fraction.get_or_insert(line_number);
         }
-        lines.has_hashes |= value.get("hash_ids").is_some();
+        let blocks = value.get("hash_ids");
+        lines.has_hashes |= blocks.is_some();
+        let names = blocks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         lines.list.push(Traced {
+            blocks: names.iter().map(Value::as_u64).collect::<Option<_>>().unwrap_or_default(),
             moment,
             input: tokens(find(&INPUTS), line_number)?,
             output: tokens(find(&OUTPUTS), line_number)?,
@@ -297,7 +341,8 @@ fn table(text: &str) -> Result<Lines, String> {
             }
             (Err(why), None) => return Err(format!("line {line}: its timestamp is none: {why}")),
         };
-        lines.list.push(Traced { moment, input: length(inputs)?, output: length(outputs)? });
+        let (input, output) = (length(inputs)?, length(outputs)?);
+        lines.list.push(Traced { moment, input, output, blocks: Vec::new() });
     }
     Ok(lines)
 }
@@ -338,8 +383,8 @@ mod tests {
         let mooncake = "{\"timestamp\": 500, \"input_length\": 4808, \"output_length\": 10}\n\
                         {\"timestamp\": 1250, \"input_length\": 3180, \"output_length\": 8}\n";
         let wanted = [
-            Traced { moment: 0.0, input: 4_808, output: 10 },
-            Traced { moment: 0.75, input: 3_180, output: 8 },
+            Traced { moment: 0.0, input: 4_808, output: 10, blocks: Vec::new() },
+            Traced { moment: 0.75, input: 3_180, output: 8, blocks: Vec::new() },
         ];
         for (text, unit, without_answer) in
             [(azure, Unit::Dates, 0), (burst, Unit::Seconds, 1), (mooncake, Unit::Milliseconds, 0)]
@@ -395,6 +440,27 @@ mod tests {
         let dates = "timestamp,input_length,output_length\n2024-01-01 00:00:00,2,3\n";
         assert!(read(dates, Some(Unit::Seconds)).expect_err("dates").contains("are dates"));
         assert!(read(dates, None).is_ok_and(|trace| trace.words()[0].contains("read as dates")));
+    }
+
+    #[test]
+    fn blocks_have_the_size_that_lengths_say() {
+        let line = |at: u32, input: u32, ids: &str| {
+            format!(
+                "{{\"timestamp\": {at}, \"input_length\": {input}, \"output_length\": 5, \
+                 \"hash_ids\": [{ids}]}}\n"
+            )
+        };
+        let of = |lines: &[String]| read(&lines.concat(), None).expect("a trace");
+        let trace = of(&[line(0, 1_000, "1, 2"), line(1, 1_500, "1, 2, 3"), line(2, 10, "4")]);
+        assert_eq!(trace.block, Some(512));
+        // 1,000 of 2,510: whole blocks, as far as the prompt has tokens.
+        assert!((trace.shared_tokens(512) - 1_024.0 / 2_510.0).abs() < 1e-12);
+        assert!(trace.words().join("\n").contains("finds 40.8 % of their tokens"));
+        assert_eq!(of(&[line(0, 40, "1, 2, 3"), line(1, 16, "1")]).block, Some(16));
+        let odd = of(&[line(0, 1_000, "1, 2, 3")]);
+        assert_eq!((odd.block, odd.has_hashes), (None, true));
+        assert!(odd.words().join("\n").contains("hash_ids are not followed"));
+        assert_eq!(of(&[line(0, 1_000, "\"a\", \"b\"")]).block, None, "no numbers");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use fizeau_domain::{
         Mask, Point, StreamOperation, StreamPoint,
     },
     dtype::Dtype,
+    outcome::Outcome,
     spec::{
         self, Bound, CacheLevel, Conditions, CpuId, Match, Properties, Tier,
         part::{GpuFile, HostFile, LinkFile},
@@ -368,6 +369,29 @@ fn a_working_set_within_a_cache_has_a_share_of_the_cache_that_is_asked() {
         }
     }
     assert!(stated.contains(&"a100-sxm4-80") && stated.contains(&"mi300x"), "{stated:?}");
+}
+
+#[test]
+fn a_record_of_before_has_no_share_of_a_cache_that_was_not_asked() {
+    let path = Path::new("results/h100-sxm/2026-11-26-stream-figures/stream");
+    let record = fizeau_record::store::read(path).expect("kept");
+    let last = record.header.device.last_level_cache();
+    let (mut within, mut beyond) = (0, 0);
+    let measured = record.outcomes.iter().filter_map(|one| match one {
+        Outcome::Measured(one) => Some(one),
+        _ => None,
+    });
+    for one in measured {
+        let Point::Stream(stream) = one.case.point else { continue };
+        if stream.working_set <= last {
+            within += 1;
+            assert_eq!((one.tier, one.speed_of_light.len()), (None, 0), "{}", one.case);
+        } else if stream.working_set >= last * 4 {
+            beyond += 1;
+            assert_eq!(one.tier, Some(Tier::Datasheet), "{}", one.case);
+        }
+    }
+    assert!(within >= 4 && beyond > 20, "{within} {beyond}");
 }
 
 #[test]

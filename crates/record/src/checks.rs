@@ -3,7 +3,7 @@
 use super::Line;
 use fizeau_domain::{
     outcome::{Cache, Integrity, Measurement, Outcome, Samples},
-    spec::{self, Properties},
+    spec::{self, Bound, Properties, SpeedOfLight},
     stats::{self, Summary},
     units::Seconds,
 };
@@ -110,11 +110,17 @@ pub fn renew_intervals(measured: &mut Measurement) -> bool {
     all
 }
 
-/// Takes the headline tier from what caches may have kept a part of: programs before stated a share
-/// there.
+/// Takes the headline tier from what caches may have kept a part of, and the limits of caches that
+/// were not asked from streams of GPUs: programs before stated a share there.
 pub fn renew_tier(measured: &mut Measurement, properties: &Properties) {
     let is_hot = measured.cache == Cache::Hot;
     if spec::is_partly_cached(&measured.case.point, properties, is_hot) {
         measured.tier = None;
+    }
+    let (point, clock) = (measured.case.point, measured.clock);
+    let is_own = |light: &SpeedOfLight| spec::is_of_own_caches(&point, properties, clock, light);
+    if measured.speed_of_light.iter().any(is_own) {
+        measured.speed_of_light.retain(|light| light.bound != Bound::Cache);
+        measured.tier = spec::headline(&measured.speed_of_light);
     }
 }

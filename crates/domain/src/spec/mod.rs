@@ -14,7 +14,9 @@ mod wires;
 pub use figures::{Figure, MemoryStated, Of};
 pub use identity::{Match, identify};
 pub use part::Part;
-pub use speed_of_light::{exps_time, floor, headline, is_partly_cached, lights, memory_peaks};
+pub use speed_of_light::{
+    exps_time, floor, headline, is_of_own_caches, is_partly_cached, lights, memory_peaks,
+};
 pub use stated::key_of;
 pub use wires::{Reach, Wire};
 

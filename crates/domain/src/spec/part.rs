@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Bytes of all banks of shared memory.
-const BANKS_BYTES: f64 = 128.0;
+pub(super) const BANKS_BYTES: f64 = 128.0;
 
 /// A product with vendor numbers; the default is one of which nothing is known.
 #[derive(Clone, Debug, Default, PartialEq)]

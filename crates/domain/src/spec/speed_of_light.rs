@@ -3,6 +3,7 @@
 use super::{
     Bound, Conditions, Part, Properties, SpeedOfLight, Tier,
     known::{Known, Touched},
+    part::BANKS_BYTES,
 };
 use crate::{
     case::Point,
@@ -163,6 +164,23 @@ pub fn is_partly_cached(point: &Point, properties: &Properties, hot: bool) -> bo
     let on_chip = matches!(point, Point::Access(access) if access.access.on_chip());
     let is_stream = matches!(point, Point::Stream(_) | Point::Access(_)) && !on_chip;
     is_stream && hot && !known.fits_cache(point) && !known.is_beyond_caches(point)
+}
+
+/// Whether a limit of a GPU's stream is that of the units' own caches, which such a stream does not
+/// ask: programs before set it against them.
+pub fn is_of_own_caches(
+    point: &Point,
+    properties: &Properties,
+    clock: Option<Megahertz>,
+    light: &SpeedOfLight,
+) -> bool {
+    let Some(Megahertz(clock)) = clock.filter(|_| properties.backend == "cuda") else {
+        return false;
+    };
+    let units = f64::from(point.units().unwrap_or(properties.units));
+    let rate = point.work().memory.0 as f64 / light.time.0;
+    let is_own = (rate / (units * BANKS_BYTES * clock * 1e6) - 1.0).abs() < 1e-6;
+    matches!(point, Point::Stream(_)) && light.bound == Bound::Cache && is_own
 }
 
 /// The physical floor: no iteration can be faster than this, by the most optimistic of all peaks

@@ -82,11 +82,17 @@ fn build(root: &Path) -> Outcome<String> {
 fn catalogue(root: &Path) -> Outcome<String> {
     println!("cargo:rerun-if-changed=data");
     let mut table = String::from("&[\n");
-    for folder in ["parts", "hosts", "links", "suites", "models", "claims", "profiles", "medians"] {
+    for folder in
+        ["parts", "hosts", "links", "suites", "models", "claims", "profiles", "medians", "costs"]
+    {
         for path in files(&root.join("data").join(folder), "toml")? {
             let name = path.file_stem().ok_or("a data file has a name")?.to_string_lossy();
             writeln!(table, "    ({folder:?}, {name:?}, include_str!({path:?})),")?;
         }
+    }
+    for path in files(&root.join("data/published"), "csv")? {
+        let name = path.file_stem().ok_or("a data file has a name")?.to_string_lossy();
+        writeln!(table, "    (\"published\", {name:?}, include_str!({path:?})),")?;
     }
     table.push_str("]\n");
     Ok(table)

@@ -6,5 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p target/checks
 cargo run --locked --quiet --example project_figures >target/checks/project-figures.md
+{
+    printf '\n## All measurements by class\n\n'
+    printf 'What `fizeau project --validate built-in --format markdown` prints, without its table of all.\n\n'
+    cargo run --locked --quiet --bin fizeau -- project --validate built-in --format markdown |
+        sed -n '/^### Measured/,/^### All measurements/p' | sed '/^### All measurements/d'
+} >>target/checks/project-figures.md
 mv target/checks/project-figures.md docs/appendix/project-figures.md
 echo "docs/appendix/project-figures.md is written"

@@ -34,6 +34,8 @@ pub struct Catalogue {
     models: BTreeMap<String, (String, String)>,
     /// Files of published claims: name and text.
     pub claims: BTreeMap<String, String>,
+    /// Lists of published measurements, as CSV: name and text.
+    pub published: BTreeMap<String, String>,
     profiles: BTreeMap<String, String>,
     medians: BTreeMap<String, (String, String)>,
 }
@@ -132,8 +134,9 @@ impl Catalogue {
             suites: text_alone("suites"),
             models: of_folder("models"),
             claims: text_alone("claims"),
+            published: text_alone("published"),
             profiles: text_alone("profiles"),
-            medians: of_folder("medians"),
+            medians: rates_and_costs(of_folder("medians"), of_folder("costs")),
         })
     }
 
@@ -250,15 +253,36 @@ impl Catalogue {
 }
 
 impl Catalogue {
-    /// The text of a part's published rates and where it is from, where there are some.
+    /// The text of a part's published rates and fixed costs, and where it is from, where there are
+    /// some.
     pub fn medians(&self, part: &str) -> Option<(&str, &str)> {
         self.medians.get(part).map(|(origin, text)| (origin.as_str(), text.as_str()))
     }
 }
 
+/// Published rates and fixed costs of each part as one text, which two files of tables make.
+fn rates_and_costs(
+    medians: BTreeMap<String, (String, String)>,
+    costs: BTreeMap<String, (String, String)>,
+) -> BTreeMap<String, (String, String)> {
+    let mut all = medians;
+    for (part, (origin, text)) in costs {
+        match all.get_mut(&part) {
+            None => {
+                all.insert(part, (origin, text));
+            }
+            Some((first, its)) => {
+                *first += &format!(" and {origin}");
+                *its += &format!("\n{text}");
+            }
+        }
+    }
+    all
+}
+
 /// The folders of a catalogue.
-const FOLDERS: [&str; 8] =
-    ["parts", "hosts", "links", "suites", "models", "claims", "profiles", "medians"];
+const FOLDERS: [&str; 9] =
+    ["parts", "hosts", "links", "suites", "models", "claims", "profiles", "medians", "costs"];
 
 /// Puts the TOML files of a directory's folders over the embedded ones.
 fn overlay(texts: &mut Texts, directory: &Path) -> Result<(), DataError> {

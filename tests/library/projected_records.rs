@@ -17,7 +17,7 @@ use fizeau_domain::{
     units::{Bytes, Seconds},
 };
 use fizeau_projection::project::{
-    Hardware, Layout, MediansFile, Public, Scenario, Whence,
+    Hardware, Layout, MediansFile, Public, Scenario, Way, Whence,
     joined::joined,
     point,
     step::Step,
@@ -136,6 +136,10 @@ fn made_up(seed: u64, limits: &Hardware) -> Record {
     if seed.is_multiple_of(3) {
         let launch = LaunchPoint { launching: Launching::Queued, kernels: 1 };
         points.push((Point::Launch(launch), 2e-6));
+    }
+    if seed.is_multiple_of(5) {
+        let launch = LaunchPoint { launching: Launching::Graph, kernels: 32 };
+        points.push((Point::Launch(launch), 40e-6));
     }
     record(points)
 }
@@ -287,7 +291,7 @@ fn a_record_without_products_falls_back_and_says_so() {
     hardware.public = Some(published(&catalogue, &limits));
     let (basis, factor) = qkv(&hardware);
     assert!(basis.whence == Whence::Published && !basis.is_near && factor > 1.0, "{basis:?}");
-    assert!(basis.words.starts_with("published: "), "{}", basis.words);
+    assert!(basis.words.starts_with("published"), "{}", basis.words);
 }
 
 #[test]
@@ -406,6 +410,73 @@ fn a_planted_slow_resource_comes_out_first() {
     assert_eq!(of("attention"), Resource::Cache);
     assert_eq!(of("collective"), Resource::Sums);
     assert_eq!(of("launch"), Resource::Launches);
+}
+
+/// The time at the limits of L1, however short.
+fn least(hardware: &Hardware, point: &Point) -> f64 {
+    let work = point.work();
+    let memory = work.memory.0 as f64 / hardware.memory.0;
+    let peak = point.dtype().and_then(|dtype| hardware.peaks.get(&dtype)).expect("a peak");
+    memory.max(work.flops.0 / peak.0)
+}
+
+/// A step of Llama 3.1 8B over 8 devices from launches, small messages and products of one row, as
+/// computed by hand.
+#[test]
+fn launches_and_small_messages_of_a_record_make_l2_as_by_hand() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let limits = Hardware::of_part(part(&catalogue)).expect("whole");
+    let model = catalogue.model("llama-3.1-8b").expect("a model");
+    let layout: Layout = "tp8".parse().expect("a layout");
+    let of = |points: Vec<(Point, f64)>| {
+        let record = record(points);
+        let hardware = Hardware::of_record("by hand", &record, Some(part(&catalogue)));
+        point(&model, &hardware.expect("whole"), layout, &scenario(), 1).expect("a point").decode
+    };
+    let gemm = |[n, k]: [u32; 2]| {
+        let (dtype, contents) = (Dtype::Bf16, Contents::Random);
+        let gemm = Point::Gemm(GemmPoint { dtype, m: 1, n, k, contents });
+        (gemm, least(&limits, &gemm) * 2.0)
+    };
+    let launch =
+        |launching, kernels, time| (Point::Launch(LaunchPoint { launching, kernels }), time);
+    let sum = |bytes, time| {
+        let kind = Collective::AllReduce;
+        (Point::Collective(CollectivePoint::new(kind, Dtype::Bf16, Bytes(bytes), 8)), time)
+    };
+    // 32 query heads and 8 of keys of 128 over 8 devices; an inner width of 14,336; 128,256 words.
+    let products = [[768, 4096], [4096, 512], [3584, 4096], [4096, 1792], [16032, 4096]];
+    let mut points = products.map(gemm).to_vec();
+    points.push(launch(Launching::Queued, 1, 3e-6));
+    points.push(launch(Launching::Graph, 32, 48e-6));
+    points.extend([sum(4096, 5e-6), sum(16384, 8e-6)]);
+    let step = of(points);
+    let layer: f64 = products[..4].iter().map(|[n, k]| f64::from(n * k)).sum();
+    let weights = (32.0 * layer + 16032.0 * 4096.0) * 2.0;
+    let attention = step.rows.iter().find(|row| row.operation.name == "attention").expect("a row");
+    // Products take twice their limit as measured, launches and all. Attention, which the record
+    // has not, takes L1 and a launch of a graph, 48 us / 32, in each layer. Two messages of 8 KiB
+    // in a layer are a third of the way from 5 to 8 us. Of other kernels there are two in a layer.
+    let by_hand = weights / limits.memory.0 * 2.0
+        + attention.serial.0
+        + 32.0 * 1.5e-6
+        + 64.0 * 6e-6
+        + 64.0 * 1.5e-6;
+    let measured = step.measured.expect("L2").0;
+    assert!((measured / by_hand - 1.0).abs() < 1e-9, "{measured} and {by_hand}: {step:#?}");
+    assert_eq!(step.start.map(|start| start.way), Some(Way::Graph));
+
+    // The rate of another shape has no launch in it: 3 us of its time were one, queued.
+    let (far, time) = gemm([3072, 1536]);
+    let step = of(vec![
+        (far, time + 3e-6),
+        launch(Launching::Queued, 1, 3e-6),
+        launch(Launching::Graph, 32, 48e-6),
+    ]);
+    let row = step.rows.iter().find(|row| row.operation.name == "gate and up").expect("a row");
+    let by_hand = 32.0 * (3584.0 * 4096.0 * 2.0 / limits.memory.0 * 2.0 + 1.5e-6);
+    assert!((row.measured.expect("L2").0 / by_hand - 1.0).abs() < 1e-9, "{row:?}");
+    assert!((row.launches.0 - 32.0 * 1.5e-6).abs() < 1e-12, "{row:?}");
 }
 
 /// What is lost by resource is what lies between L1 and L2.

@@ -192,7 +192,9 @@ fn symptoms_are_ranked_within_what_they_rest_on() {
         Whence::Limits => 2,
     };
     assert!(order.is_sorted_by_key(rank), "{names:?} {losses:#?}");
-    assert!([Resource::Attention, Resource::Cache].contains(&losses[0].resource), "{losses:#?}");
+    // Those of all kernels together rest on some of the record too.
+    let first = losses.iter().find(|loss| loss.resource != Resource::Launches).expect("a loss");
+    assert!([Resource::Attention, Resource::Cache].contains(&first.resource), "{losses:#?}");
     let unknown = losses.iter().filter(|loss| loss.rests_on() == Whence::Limits);
     assert!(unknown.clone().count() > 0);
     assert!(unknown.clone().all(|loss| loss.reached().is_none()));

@@ -5,6 +5,7 @@
 //! that were still in a cache, a clock above the stated one) counts as 1 and is told.
 
 use super::{
+    costs::{Start, Way},
     hardware::{Hardware, Limits, Link, Speed},
     operation::{Kind, Operation},
 };
@@ -41,8 +42,10 @@ pub struct Measured {
     sums: Vec<Message>,
     exchanges: Vec<Message>,
     sends: Vec<Message>,
-    /// The least time of a kernel whose launch is queued, where it was measured.
-    pub launch: Option<Seconds>,
+    /// The least time of a kernel of several that are queued one by one, where it was measured.
+    pub queued: Option<Seconds>,
+    /// The same of one of a graph, where it was measured.
+    pub graph: Option<Seconds>,
     /// Cases that were faster than their limit, with the factor.
     pub clamped: Vec<(String, f64)>,
     /// Cases that say something against their own figure, of which the slower state was taken.
@@ -56,6 +59,8 @@ struct Product {
     n: f64,
     k: f64,
     efficiency: f64,
+    /// The efficiency without what starting the kernel takes.
+    rate: f64,
     case: String,
 }
 
@@ -68,6 +73,8 @@ struct Grouped {
     k: f64,
     groups: f64,
     efficiency: f64,
+    /// The efficiency without what starting the kernel takes.
+    rate: f64,
     case: String,
 }
 
@@ -77,6 +84,8 @@ struct AttentionRate {
     /// Bytes in decode, operations in prefill.
     size: f64,
     efficiency: f64,
+    /// The efficiency without what starting the kernel takes.
+    rate: f64,
     case: String,
 }
 
@@ -111,6 +120,17 @@ pub struct Basis {
     pub efficiency: Option<f64>,
     /// Whether the case is within half an octave of the shape.
     pub is_near: bool,
+}
+
+/// A time of L2 with what it rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timed {
+    /// All of it.
+    pub time: Seconds,
+    /// The part that does not shrink with the work: starting kernels, and what few rows lose.
+    pub fixed: Seconds,
+    /// What it rests on.
+    pub basis: Basis,
 }
 
 /// The time of a case: with operands from memory where that was measured, and the slower of its
@@ -303,6 +323,9 @@ impl Measured {
     pub fn of(record: &Record, hardware: &Hardware) -> Measured {
         let mut measured = Measured::default();
         for measurement in measurements(record) {
+            measured.add_launch(measurement);
+        }
+        for measurement in measurements(record) {
             measured.add(measurement, hardware);
         }
         measured
@@ -313,34 +336,43 @@ impl Measured {
         let case = measurement.case.to_string();
         match &measurement.case.point {
             Point::Gemm(point) if point.contents.are_random() => {
-                let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
+                let Some([efficiency, rate]) = self.efficiency(measurement, hardware) else {
+                    return;
+                };
                 let (m, n, k) = (f64::from(point.m), f64::from(point.n), f64::from(point.k));
                 let same =
                     |one: &&mut Product| (one.dtype, one.m, one.n, one.k) == (point.dtype, m, n, k);
                 match self.products.iter_mut().find(same) {
                     Some(one) if one.efficiency >= efficiency => {}
-                    Some(one) => (one.efficiency, one.case) = (efficiency, case),
+                    Some(one) => {
+                        (one.efficiency, one.rate, one.case) = (efficiency, rate, case);
+                    }
                     None => {
                         let dtype = point.dtype;
-                        self.products.push(Product { dtype, m, n, k, efficiency, case });
+                        self.products.push(Product { dtype, m, n, k, efficiency, rate, case });
                     }
                 }
             }
             Point::Grouped(point) => {
-                let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
+                let Some([efficiency, rate]) = self.efficiency(measurement, hardware) else {
+                    return;
+                };
                 let groups = f64::from(point.groups);
                 let (n, k) = (f64::from(point.n), f64::from(point.k));
                 let rows = f64::from(point.m) / groups.max(1.0);
                 let dtype = point.dtype;
-                self.grouped.push(Grouped { dtype, rows, n, k, groups, efficiency, case });
+                let grouped = Grouped { dtype, rows, n, k, groups, efficiency, rate, case };
+                self.grouped.push(grouped);
             }
             // No engine serves in 32 bits.
             Point::Attention(point) if point.dtype != Dtype::F32 => {
-                let Some(efficiency) = self.efficiency(measurement, hardware) else { return };
+                let Some([efficiency, rate]) = self.efficiency(measurement, hardware) else {
+                    return;
+                };
                 let is_prefill = point.attention == AttentionKind::Prefill;
                 let work = &measurement.work;
                 let size = if is_prefill { work.flops.0 } else { work.memory.0 as f64 };
-                self.attention.push(AttentionRate { is_prefill, size, efficiency, case });
+                self.attention.push(AttentionRate { is_prefill, size, efficiency, rate, case });
             }
             Point::Collective(point) => {
                 let (ranks, bytes) = (point.ranks, point.message.0 as f64);
@@ -352,23 +384,38 @@ impl Measured {
                     _ => {}
                 }
             }
-            Point::Launch(point) if point.launching == Launching::Queued => {
-                let time = time / f64::from(point.kernels.max(1));
-                let least = self.launch.map_or(time, |least| least.0.min(time));
-                self.launch = Some(Seconds(least));
-            }
             _ => {}
         }
     }
 
-    /// The time of a case at the limits of L1 over its own, 1 at most.
-    fn efficiency(&mut self, measurement: &Measurement, hardware: &Hardware) -> Option<f64> {
+    fn add_launch(&mut self, measurement: &Measurement) {
+        let Point::Launch(point) = &measurement.case.point else { return };
+        let known = match point.launching {
+            Launching::Queued => &mut self.queued,
+            Launching::Graph => &mut self.graph,
+            Launching::Waited => return,
+        };
+        let time = time(measurement) / f64::from(point.kernels.max(1));
+        *known = Some(Seconds(known.map_or(time, |least| least.0.min(time))));
+    }
+
+    /// What starting a kernel takes in a chain of them: in a graph where that was measured, as
+    /// engines serve, else one by one.
+    pub fn start(&self) -> Option<Start> {
+        let of = |time: Option<Seconds>, way: Way| time.map(|time| Start { time, way });
+        of(self.graph, Way::Graph).or(of(self.queued, Way::Queued))
+    }
+
+    /// The time of a case at the limits of L1 over its own, 1 at most; with it the same over its
+    /// own without what starting a kernel takes. Cases are queued one by one.
+    fn efficiency(&mut self, measurement: &Measurement, hardware: &Hardware) -> Option<[f64; 2]> {
         let dtype = measurement.case.point.dtype()?;
         let format = format_of(dtype)?;
         let (_, peak) = hardware.arithmetic(format)?;
         let work = &measurement.work;
         let memory = work.memory.0 as f64 / hardware.memory.0;
-        let efficiency = memory.max(work.flops.0 / peak.0) / time(measurement);
+        let (limit, time) = (memory.max(work.flops.0 / peak.0), time(measurement));
+        let efficiency = limit / time;
         if !efficiency.is_finite() || efficiency <= 0.0 {
             return None;
         }
@@ -378,19 +425,23 @@ impl Measured {
         if efficiency > 1.0 {
             self.clamped.push((measurement.case.to_string(), efficiency));
         }
-        Some(efficiency.min(1.0))
+        let start = self.queued.map_or(0.0, |start| start.0);
+        let rate = limit / (time - start).max(limit);
+        Some([efficiency.min(1.0), rate.min(1.0)])
     }
 
     /// The time of all of one operation, of which `serial` is that of L1 and which `group` devices
-    /// work on together; none where the record has nothing like it.
+    /// work on together; none where the record has nothing like it. `start` is what starting a
+    /// kernel takes. A case near the shape has that in its own time; the rate of another shape has
+    /// not, and it is added.
     pub fn time(
         &self,
         operation: &Operation,
         serial: Seconds,
-        group: u32,
-    ) -> Option<(Seconds, Basis)> {
+        (group, start): (u32, Option<Seconds>),
+    ) -> Option<Timed> {
         let count = operation.count;
-        let (efficiency, basis) = match operation.kind {
+        let (rate, basis) = match operation.kind {
             Kind::Gemm(shape) => self.product(operation.format, shape),
             Kind::Grouped([rows, n, k, groups]) => {
                 let rows = (rows / groups.max(1.0)).max(1.0);
@@ -402,20 +453,30 @@ impl Measured {
                 let size = if is_prefill { operation.flops } else { operation.bytes };
                 self.attention(is_prefill, size)
             }
-            Kind::AllReduce(bytes) => return message(&self.sums, bytes, count, group),
+            Kind::AllReduce(bytes) => return sent(&self.sums, bytes, count, group),
             // What one device sends is what it has less its own part.
-            Kind::AllToAll(bytes) => return message(&self.exchanges, bytes, count, group),
+            Kind::AllToAll(bytes) => return sent(&self.exchanges, bytes, count, group),
             // From one rank to the next, whatever their number.
             Kind::Send(bytes) => {
                 let ranks = self.sends.iter().map(|one| one.ranks).min()?;
-                return message(&self.sends, bytes, count, ranks);
+                return sent(&self.sends, bytes, count, ranks);
             }
+            Kind::Small => return None,
         }?;
-        Some((Seconds(serial.0 / efficiency), basis))
+        let start = start.map_or(0.0, |start| start.0) * count;
+        let efficiency = basis.efficiency.unwrap_or(1.0);
+        let (time, fixed) = match basis.is_near {
+            true => {
+                let time = serial.0 / efficiency;
+                (time, start.min(time - serial.0).max(0.0))
+            }
+            false => (serial.0 / rate + start, start),
+        };
+        Some(Timed { time: Seconds(time), fixed: Seconds(fixed), basis })
     }
 
     /// The efficiency of grouped products: of the shape nearest in outputs, inputs, rows of an
-    /// expert and experts.
+    /// expert and experts, without what starting a kernel takes.
     fn grouped(&self, format: Format, [rows, n, k, groups]: [f64; 4]) -> Option<(f64, Basis)> {
         let dtype = format.measured_as();
         let away = |one: &Grouped| {
@@ -432,7 +493,7 @@ impl Measured {
             efficiency: Some(one.efficiency),
             is_near: shape.max(load) <= NEAR,
         };
-        Some((one.efficiency, basis))
+        Some((one.rate, basis))
     }
 
     /// The efficiency of a product: of the shape nearest in outputs and inputs, in between its
@@ -448,12 +509,13 @@ impl Measured {
         rows.sort_by(|one, other| one.m.total_cmp(&other.m));
         let above = rows.iter().position(|one| one.m >= m).unwrap_or(rows.len() - 1);
         let (low, high) = (rows[above.saturating_sub(1)], rows[above]);
-        let efficiency = match (m <= low.m, m >= high.m || low.m == high.m) {
-            (true, _) => low.efficiency,
-            (_, true) => high.efficiency,
+        let [efficiency, rate] = match (m <= low.m, m >= high.m || low.m == high.m) {
+            (true, _) => [low.efficiency, low.rate],
+            (_, true) => [high.efficiency, high.rate],
             _ => {
                 let share = (m / low.m).log2() / (high.m / low.m).log2();
-                low.efficiency + share * (high.efficiency - low.efficiency)
+                let between = |low: f64, high: f64| low + share * (high - low);
+                [between(low.efficiency, high.efficiency), between(low.rate, high.rate)]
             }
         };
         let rows_away = rows.iter().map(|one| octaves(one.m, m)).fold(f64::INFINITY, f64::min);
@@ -465,7 +527,7 @@ impl Measured {
             efficiency: Some(efficiency),
             is_near,
         };
-        Some((efficiency, basis))
+        Some((rate, basis))
     }
 
     fn attention(&self, is_prefill: bool, size: f64) -> Option<(f64, Basis)> {
@@ -475,8 +537,14 @@ impl Measured {
         let efficiency = Some(one.efficiency);
         let is_near = octaves(one.size, size) <= NEAR;
         let (whence, words) = (Whence::Record, one.case.clone());
-        Some((one.efficiency, Basis { whence, words, efficiency, is_near }))
+        Some((one.rate, Basis { whence, words, efficiency, is_near }))
     }
+}
+
+/// A message of a record: all of its time beyond that of L1 is latency, which is told by its row.
+fn sent(table: &[Message], bytes: f64, count: f64, devices: u32) -> Option<Timed> {
+    let (time, basis) = message(table, bytes, count, devices)?;
+    Some(Timed { time, fixed: Seconds(0.0), basis })
 }
 
 /// How many doublings lie between two sizes.

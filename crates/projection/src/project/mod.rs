@@ -1,6 +1,7 @@
 //! From hardware to tokens: what a language model can do on a part of the catalogue, or on the
 //! machine of a record. docs/project.md derives every formula.
 
+pub mod costs;
 pub mod hardware;
 pub mod joined;
 pub mod layout;
@@ -16,9 +17,10 @@ pub mod sweep;
 pub mod symptom;
 pub mod tier;
 
+pub use costs::{Start, Way};
 pub use hardware::{Hardware, Limits, Link, Speed};
 pub use layout::{Layout, Split};
-pub use measured::Whence;
+pub use measured::{Measured, Whence};
 pub use operation::{Kind, Operation, Phase, Routing, Work};
 pub use plan::{
     Alternative, Demand, Offer, Projection, Seen, Side, Variant, project, project_with,

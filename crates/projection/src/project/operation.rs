@@ -72,6 +72,9 @@ pub enum Kind {
     AllToAll(f64),
     /// Activations of this many bytes from a stage of a pipeline to the next.
     Send(f64),
+    /// Kernels with next to nothing to do: norms, rotations, activations. Neither their bytes nor
+    /// their arithmetic count; what starting them takes does (L2).
+    Small,
 }
 
 /// One operation of a step on one device.
@@ -83,6 +86,8 @@ pub struct Operation {
     pub count: f64,
     /// Bytes that come from memory, each time.
     pub bytes: f64,
+    /// The same where all tokens choose the same experts: fewer for experts alone.
+    pub agreed_bytes: f64,
     /// Arithmetic, each time.
     pub flops: f64,
     /// In what its operands are stored.
@@ -97,6 +102,47 @@ const EXCHANGED: f64 = 2.0;
 /// Bytes of a number of a token on its way to experts: 8 bits, and a scale of 32 bits for 128
 /// (DeepEP).
 const DISPATCHED: f64 = 1.0 + 4.0 / 128.0;
+
+/// A norm and the sum with the residual before it, in one kernel (vLLM's `fused_add_rms_norm`,
+/// <https://github.com/vllm-project/vllm/blob/main/csrc/layernorm_kernels.cu>). Where devices sum
+/// before it, the sum's kernel does it too (TensorRT-LLM's, in SGLang since
+/// <https://github.com/sgl-project/sglang/pull/7621>), so that it counts as none.
+const NORM: u32 = 1;
+
+/// The rotation of queries and keys and the writing of the cache, in one kernel (TensorRT-LLM's
+/// `applyBiasRopeUpdateKVCache`, in NVIDIA/TensorRT-LLM,
+/// cpp/tensorrt_llm/kernels/unfusedAttentionKernels.h).
+const ROTATION: u32 = 1;
+
+/// Of latent attention two more: the norm of its latents, and the second of the two products with
+/// keys' and values' weights that decode does (DeepSeek-V3,
+/// <https://github.com/vllm-project/vllm/blob/main/vllm/model_executor/layers/mla.py>).
+const LATENT: u32 = 2;
+
+/// Of a sparse indexer two: the scores of keys and the choice among them
+/// (<https://github.com/vllm-project/vllm/blob/main/vllm/model_executor/models/deepseek_v2.py>).
+const INDEXER: u32 = 2;
+
+/// Of linear attention two beside its products and its state: the convolution, and the norm of what
+/// it gives (vllm-project/vllm, vllm/model_executor/models/qwen3_next.py).
+const LINEAR: u32 = 2;
+
+/// The activation between the products of a feed-forward layer (vLLM's `silu_and_mul`,
+/// <https://github.com/vllm-project/vllm/blob/main/csrc/activation_kernels.cu>). Experts' kernels
+/// do their own, and choose experts.
+const ACTIVATION: u32 = 1;
+
+/// Kernels of a mixing layer beside its products, attention and messages, as few as engines have
+/// that fuse them; the norm before it not counted.
+fn small_of(mixer: &Mixer) -> u32 {
+    let indexer = |has: bool| if has { INDEXER } else { 0 };
+    match mixer {
+        Mixer::Grouped(mixer) => ROTATION + indexer(mixer.indexer.is_some()),
+        Mixer::Latent(mixer) => ROTATION + LATENT + indexer(mixer.indexer.is_some()),
+        Mixer::Compressed(mixer) => ROTATION + LATENT + indexer(mixer.indexer.is_some()),
+        Mixer::Linear(_) => LINEAR,
+    }
+}
 
 fn number(of: u32) -> f64 {
     f64::from(of)
@@ -176,6 +222,23 @@ impl Builder<'_> {
         }
     }
 
+    /// Kernels with next to nothing to do: `each` of them for each of `count` layers, beside the
+    /// norm before the layer.
+    fn small(&mut self, name: &'static str, count: u32, each: u32) {
+        let is_summed =
+            matches!(self.work.split, Split::Tensor(2..) | Split::Pipeline { tensor: 2.., .. });
+        let norm = if is_summed { 0 } else { NORM };
+        self.push(Operation {
+            name,
+            count: number(count * (each + norm)),
+            bytes: 0.0,
+            agreed_bytes: 0.0,
+            flops: 0.0,
+            format: Format::Bf16,
+            kind: Kind::Small,
+        });
+    }
+
     /// A product of `tokens` x `n` x `k` with weights of a module.
     fn gemm(&mut self, name: &'static str, count: u32, module: Module, [m, n, k]: [f64; 3]) {
         let format = self.model.precision.of(module);
@@ -184,6 +247,7 @@ impl Builder<'_> {
                 name,
                 count: number(count),
                 bytes: n * k * format.bytes(),
+                agreed_bytes: n * k * format.bytes(),
                 flops: 2.0 * m * n * k,
                 format,
                 kind: Kind::Gemm([m, n, k]),
@@ -229,10 +293,12 @@ impl Builder<'_> {
             },
             count: number(layers.count),
             bytes: sequences * bytes * share,
+            agreed_bytes: sequences * bytes * share,
             flops: sequences * flops / self.cut,
             format: kv,
             kind: Kind::Attention { is_prefill },
         });
+        self.small("norms and rotations", layers.count, small_of(mixer));
         self.all_reduce(layers.count);
     }
 
@@ -243,6 +309,7 @@ impl Builder<'_> {
                 name: "all_reduce",
                 count: number(count),
                 bytes: 0.0,
+                agreed_bytes: 0.0,
                 flops: 0.0,
                 format: Format::Bf16,
                 kind: Kind::AllReduce(bytes),
@@ -255,8 +322,12 @@ impl Builder<'_> {
             None => return,
             Some(FeedForward::Dense(dense)) => {
                 self.dense(layers.count, Module::Dense, *dense, ["gate and up", "down"]);
+                self.small("norms and activations", layers.count, ACTIVATION);
             }
-            Some(FeedForward::Mixture(mixture)) => self.mixture(layers.count, mixture),
+            Some(FeedForward::Mixture(mixture)) => {
+                self.mixture(layers.count, mixture);
+                self.small("norms and activations", layers.count, 0);
+            }
         }
         self.all_reduce(layers.count);
     }
@@ -291,6 +362,7 @@ impl Builder<'_> {
             Routing::Best => mixture.touched_at_least(),
             Routing::Chance => mixture.touched_by_chance(self.all_tokens),
         };
+        let agreed = mixture.touched_at_least() / touched.max(f64::MIN_POSITIVE);
         let format = self.model.precision.of(Module::Experts);
         let rows = self.all_tokens * number(mixture.chosen);
         let inner = number(mixture.inner);
@@ -307,6 +379,7 @@ impl Builder<'_> {
                 name,
                 count: number(count),
                 bytes: groups * n * k * format.bytes(),
+                agreed_bytes: groups * n * k * format.bytes() * agreed.min(1.0),
                 flops: 2.0 * rows * n * k,
                 format,
                 kind: Kind::Grouped([rows, n, k, groups]),
@@ -327,6 +400,7 @@ impl Builder<'_> {
                 name,
                 count: number(count),
                 bytes: 0.0,
+                agreed_bytes: 0.0,
                 flops: 0.0,
                 format: Format::Bf16,
                 kind: Kind::AllToAll(self.tokens * remote * width * each),
@@ -345,6 +419,7 @@ impl Builder<'_> {
             name: "to the next stage",
             count: number(stages - 1),
             bytes: 0.0,
+            agreed_bytes: 0.0,
             flops: 0.0,
             format: Format::Bf16,
             kind: Kind::Send(self.tokens * self.hidden() * EXCHANGED / parts),

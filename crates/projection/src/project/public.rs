@@ -4,8 +4,9 @@
 //! what rests on them is not covered by a measurement.
 
 use super::{
+    costs::{Costs, KernelTimes, Start},
     hardware::Hardware,
-    measured::{Basis, Message, Whence, message},
+    measured::{Basis, Message, Timed, Whence, message},
     operation::{Kind, Operation},
     step::Class,
 };
@@ -14,7 +15,7 @@ use fizeau_domain::{
 };
 use serde::Deserialize;
 
-/// A file of `data/medians`.
+/// A file of `data/medians`, with that of `data/costs`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MediansFile {
@@ -24,6 +25,12 @@ pub struct MediansFile {
     /// Published times of all_reduce.
     #[serde(default)]
     pub all_reduce: Vec<Sums>,
+    /// Published times of all_to_all.
+    #[serde(default)]
+    pub all_to_all: Vec<Sums>,
+    /// Published times of kernels of few rows.
+    #[serde(default)]
+    pub kernel: Vec<KernelTimes>,
 }
 
 /// One published rate.
@@ -40,7 +47,7 @@ pub struct Figure {
     pub source: String,
 }
 
-/// Published times of all_reduce over one number of ranks.
+/// Published times of a collective over one number of ranks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sums {
@@ -68,11 +75,13 @@ pub enum Measure {
     Prefill,
 }
 
-/// Shares of a part's limits that published kernels reach.
+/// Shares of a part's limits that published kernels reach, and the least that they take.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Public {
     shares: Vec<Share>,
-    sums: Vec<Message>,
+    sums: Vec<Vec<Message>>,
+    exchanges: Vec<Vec<Message>>,
+    costs: Costs,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -121,15 +130,11 @@ impl Public {
             let share = (median / limit).min(1.0);
             public.shares.push(Share { of: figure.of, dtype: figure.dtype, share, words });
         }
-        for sums in &file.all_reduce {
-            if sums.bytes.len() != sums.seconds.len() {
-                return Err("all_reduce: bytes and seconds are as many as each other".into());
-            }
-            public.sums.extend(sums.bytes.iter().zip(&sums.seconds).map(|(&bytes, &time)| {
-                let case = format!("published: {}", sums.source);
-                Message { ranks: sums.ranks, bytes, time, case }
-            }));
-        }
+        public.sums = messages("all_reduce", &file.all_reduce)?;
+        public.exchanges = messages("all_to_all", &file.all_to_all)?;
+        let reached = public.reached(Kind::Gemm([1.0; 3]), Format::Bf16, Class::Memory);
+        let share = reached.map_or(1.0, |share| share.share);
+        public.costs = Costs::of(&file.kernel, 1.0 / (hardware.memory.0 * share))?;
         Ok(public)
     }
 
@@ -155,43 +160,100 @@ impl Public {
         }
     }
 
-    /// The time of all_reduce: of as many ranks, or of the fewest more that are published, by the
-    /// share of a message that a ring sends. Without that, layouts of fewer devices would look
-    /// better only since nobody published their messages.
-    fn sum(&self, bytes: f64, count: f64, group: u32) -> Option<(Seconds, String)> {
-        let ranks = self.sums.iter().map(|one| one.ranks).filter(|ranks| *ranks >= group).min()?;
-        let (time, basis) = message(&self.sums, bytes, count, ranks)?;
-        if ranks == group {
-            return Some((time, basis.words));
-        }
-        let factor = |ranks: u32| Collective::AllReduce.bus_factor(ranks);
-        let time = time * (factor(group) / factor(ranks));
-        Some((time, format!("{}, by the bus factor of {group} ranks", basis.words)))
+    /// What starting a kernel takes, where that is published; with it the source.
+    pub fn start(&self) -> Option<(Start, &str)> {
+        self.costs.start()
     }
 
-    /// The time of all of one operation, of which `serial` is that of L1, where it is published.
+    /// The time of all of one operation, of which `serial` is that of L1, where it is published;
+    /// `start` is what starting a kernel takes.
     pub fn time(
         &self,
         operation: &Operation,
         (serial, class): (Seconds, Class),
-        group: u32,
-    ) -> Option<(Seconds, Basis)> {
-        let of = |words: &str| Basis {
+        (group, start): (u32, Option<Seconds>),
+    ) -> Option<Timed> {
+        let count = operation.count;
+        let of = |words: &str, efficiency| Basis {
             whence: Whence::Published,
             words: words.into(),
-            efficiency: None,
+            efficiency,
             is_near: false,
         };
-        match operation.kind {
-            Kind::AllReduce(bytes) => {
-                self.sum(bytes, operation.count, group).map(|(time, words)| (time, of(&words)))
-            }
-            Kind::AllToAll(_) | Kind::Send(_) => None,
-            kind => {
-                let Share { share, words, .. } = self.reached(kind, operation.format, class)?;
-                let basis = Basis { efficiency: Some(*share), ..of(words) };
-                Some((Seconds(serial.0 / share), basis))
-            }
+        let table = match operation.kind {
+            Kind::AllReduce(bytes) => Some((&self.sums, bytes, Collective::AllReduce)),
+            Kind::AllToAll(bytes) => Some((&self.exchanges, bytes, Collective::AllToAll)),
+            Kind::Send(_) => return None,
+            _ => None,
+        };
+        if let Some((tables, bytes, collective)) = table {
+            let (time, words) = fastest(tables, collective, (bytes, count), group)?;
+            let basis = of(&words, None);
+            return Some(Timed { time, fixed: Seconds(0.0), basis });
         }
+        if operation.kind == Kind::Small {
+            return None;
+        }
+        let start = start.map_or(0.0, |start| start.0);
+        let share = self.reached(operation.kind, operation.format, class);
+        let least = self.costs.time(operation.kind, operation.format, operation.bytes);
+        let rate = serial.0 / share.map_or(1.0, |share| share.share);
+        let by_rate = rate + start * count;
+        let efficiency = share.map(|share| share.share);
+        let (time, basis) = match (share, least) {
+            (_, Some((least, words))) if least.0 * count > by_rate => {
+                (least.0 * count, of(words, None))
+            }
+            (Some(share), _) => (by_rate, of(&share.words, efficiency)),
+            // Its time at few rows is known, and is less than what L1 takes at these.
+            (None, Some((_, words))) if class == Class::Memory => (by_rate, of(words, None)),
+            (None, _) => return None,
+        };
+        Some(Timed { time: Seconds(time), fixed: Seconds(time - rate), basis })
     }
+}
+
+/// Tables of messages, one for each that is published.
+fn messages(name: &str, all: &[Sums]) -> Result<Vec<Vec<Message>>, String> {
+    let table = |sums: &Sums| {
+        if sums.bytes.len() != sums.seconds.len() {
+            return Err(format!("{name}: bytes and seconds are as many as each other"));
+        }
+        let message = |(&bytes, &time): (&f64, &f64)| {
+            let case = format!("published: {}", sums.source);
+            Message { ranks: sums.ranks, bytes, time, case }
+        };
+        Ok(sums.bytes.iter().zip(&sums.seconds).map(message).collect())
+    };
+    all.iter().map(table).collect()
+}
+
+/// The time of messages: the least of the tables of as many ranks that reach down or up to their
+/// size, since an engine chooses among libraries; or of the fewest more ranks that are published,
+/// by the share of a message that a ring sends. Without that, layouts of fewer devices would look
+/// better only since nobody published their messages.
+fn fastest(
+    tables: &[Vec<Message>],
+    collective: Collective,
+    (bytes, count): (f64, f64),
+    group: u32,
+) -> Option<(Seconds, String)> {
+    let ranks_of = |table: &Vec<Message>| table.first().map(|one| one.ranks);
+    let ranks = tables.iter().filter_map(ranks_of).filter(|ranks| *ranks >= group).min()?;
+    let factor = |ranks: u32| collective.bus_factor(ranks);
+    let by = if ranks == group { 1.0 } else { factor(group) / factor(ranks) };
+    let alike = tables.iter().filter(|table| ranks_of(table) == Some(ranks));
+    let times = alike.filter_map(|table| {
+        let largest = table.iter().map(|one| one.bytes).fold(0.0, f64::max);
+        let (time, basis) = message(table, bytes, count, ranks)?;
+        Some((bytes <= largest, time, basis))
+    });
+    // A table that ends below this size says less of it than one that does not.
+    let order = |is_within: bool| u8::from(!is_within);
+    let best = times
+        .min_by(|one, other| order(one.0).cmp(&order(other.0)).then(one.1.0.total_cmp(&other.1.0)));
+    best.map(|(_, time, basis)| match ranks == group {
+        true => (time, basis.words),
+        false => (time * by, format!("{}, by the bus factor of {group} ranks", basis.words)),
+    })
 }

@@ -122,7 +122,7 @@ impl Shapes {
             Kind::Send(bytes) => {
                 self.sends.insert(bytes as u64);
             }
-            Kind::Attention { .. } => {}
+            Kind::Attention { .. } | Kind::Small => {}
         }
     }
 
@@ -380,7 +380,9 @@ pub struct Missing {
 /// What a run should measure to raise the coverage of a step, the most first.
 pub fn missing(step: &Step) -> Vec<Missing> {
     let all = step.serial.0.max(f64::MIN_POSITIVE);
-    let far = step.rows.iter().filter(|row| row.basis.as_ref().is_some_and(|b| !b.is_near));
+    let is_far = |row: &&Row| row.basis.as_ref().is_some_and(|basis| !basis.is_near);
+    // Kernels with nothing to do have no shape.
+    let far = step.rows.iter().filter(is_far).filter(|row| row.operation.kind != Kind::Small);
     let of = |row: &Row| {
         let (name, kind) = (row.operation.name, row.operation.kind);
         Missing { name, kind, share: row.serial.0 / all }

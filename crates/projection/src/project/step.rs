@@ -5,10 +5,12 @@
 //! other. L2 takes each operation at the efficiency that a record shows for it. L0 <= L1 <= L2.
 
 use super::{
+    costs::Start,
     hardware::Hardware,
     layout::Split,
-    measured::{Basis, Whence},
+    measured::{Basis, Measured, Timed, Whence},
     operation::{Kind, Operation, Routing, Work, operations},
+    public::Public,
 };
 use fizeau_domain::{model::Model, units::Seconds};
 
@@ -94,7 +96,8 @@ pub struct Row {
     pub class: Class,
     /// Its time in L2, where there is a record or something was published.
     pub measured: Option<Seconds>,
-    /// The share of that for launches: the least time of a queued launch for each.
+    /// The part of that which does not shrink with the work: starting kernels, and what few rows
+    /// lose beyond it. 0 of messages, whose latency is all that L2 adds.
     pub launches: Seconds,
     /// What L2 rests on.
     pub basis: Option<Basis>,
@@ -109,6 +112,11 @@ pub struct Step {
     pub rows: Vec<Row>,
     /// L1.
     pub serial: Seconds,
+    /// L1 if all tokens chose the same experts, as L0 takes it: the rest up to L1 is reading the
+    /// experts that random routing touches.
+    pub agreed: Seconds,
+    /// What starting a kernel takes in L2, where it is known.
+    pub start: Option<Start>,
     /// L2, where there is a record or something was published, and most of the step rests on it.
     pub measured: Option<Seconds>,
     /// Why L2 is not known although something is known beside limits.
@@ -216,10 +224,10 @@ fn unknown(hardware: &Hardware, rows: &[Row], measured: Seconds) -> Option<Unkno
         all.iter().filter(rows).map(|row| row.operation.count).sum()
     };
     let is_message = |row: &&Row| row.class == Class::Communication;
-    let launch = hardware.measured.as_ref().and_then(|record| record.launch);
-    let kernels = match launch {
+    let kernels = match start(hardware) {
         Some(_) => 0.0,
-        None => count(&|row| !is_message(row), rows),
+        // Published times of few rows have the launch in them.
+        None => count(&|row| !is_message(row) && row.launches.0 <= 0.0, rows),
     };
     let messages = count(&|row| is_message(row) && is_limit(row), rows);
     let least = kernels * KERNEL_GUESS + messages * MESSAGE_GUESS;
@@ -259,8 +267,12 @@ pub fn step(model: &Model, hardware: &Hardware, work: Work) -> Result<Step, Step
     let kept = cached(hardware, work);
     let credit = if all > 0.0 { (1.0 - kept / all).max(0.0) } else { 0.0 };
     let mut rows = Vec::with_capacity(list.len());
+    let mut agreed = 0.0;
+    let start = start(hardware);
     for operation in list {
-        rows.push(row(hardware, operation, credit, work)?);
+        let alike = Operation { bytes: operation.agreed_bytes, ..operation };
+        agreed += serial(hardware, &alike, credit, work.split)?.0.0;
+        rows.push(row(hardware, operation, (credit, start), work)?);
     }
     let total = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
     let serial = total(&|row| row.serial.0);
@@ -274,6 +286,8 @@ pub fn step(model: &Model, hardware: &Hardware, work: Work) -> Result<Step, Step
     Ok(Step {
         bound,
         serial: Seconds(serial),
+        agreed: Seconds(agreed.max(bound.longest().0.0).min(serial)),
+        start,
         measured: (is_known && unknown.is_none()).then_some(measured),
         unknown,
         coverage: hardware.measured.is_some().then_some(coverage),
@@ -295,7 +309,7 @@ fn cached(hardware: &Hardware, work: Work) -> f64 {
 fn row(
     hardware: &Hardware,
     operation: Operation,
-    credit: f64,
+    (credit, start): (f64, Option<Start>),
     work: Work,
 ) -> Result<Row, StepError> {
     let (serial, class) = serial(hardware, &operation, credit, work.split)?;
@@ -308,24 +322,45 @@ fn row(
     let record = hardware.measured.as_ref();
     // Cases are measured with operands from memory: L2 has no credit for caches.
     let (cold, _) = self::serial(hardware, &operation, 1.0, work.split)?;
-    let of_record = record.and_then(|record| record.time(&operation, cold, group));
+    let each = start.map(|start| start.time);
+    let of_record = record.and_then(|record| record.time(&operation, cold, (group, each)));
     let published = || {
         let public = hardware.public.as_ref()?;
-        public.time(&operation, (cold, class), group)
+        public.time(&operation, (cold, class), (group, each))
     };
-    let (time, basis) = of_record.or_else(published).unwrap_or_else(|| {
-        let words = match record.is_some() {
-            true => "not in the record: as L1",
-            false => "not published: as L1",
-        };
-        let (whence, words) = (Whence::Limits, words.into());
-        (serial, Basis { whence, words, efficiency: None, is_near: false })
-    });
-    let least = record.and_then(|record| record.launch).map_or(0.0, |launch| launch.0);
-    row.launches = Seconds(least * operation.count);
-    row.measured = Some(Seconds(time.0.max(serial.0) + row.launches.0));
+    let timed = of_record.or_else(published);
+    let Timed { time, fixed, basis } = timed.unwrap_or_else(|| of_limits(hardware, &row, start));
+    row.launches = fixed;
+    row.measured = Some(Seconds(time.0.max(serial.0)));
     row.basis = Some(basis);
     Ok(row)
+}
+
+/// What starting a kernel takes: by the record, or else as published.
+fn start(hardware: &Hardware) -> Option<Start> {
+    let record = hardware.measured.as_ref().and_then(Measured::start);
+    record.or_else(|| Some(hardware.public.as_ref()?.start()?.0))
+}
+
+/// Neither measured nor published: as L1, and started as all kernels are.
+fn of_limits(hardware: &Hardware, row: &Row, start: Option<Start>) -> Timed {
+    let start = start.filter(|_| row.class != Class::Communication);
+    let fixed = start.map_or(0.0, |start| start.time.0) * row.operation.count;
+    let is_small = row.operation.kind == Kind::Small;
+    let (whence, words) = match start.filter(|_| is_small) {
+        Some(start) if hardware.measured.as_ref().is_some_and(|one| one.start().is_some()) => {
+            let words = format!("launches {} of this record, {} each", start.way, start.time);
+            (Whence::Record, words)
+        }
+        Some(_) => {
+            let published = hardware.public.as_ref().and_then(Public::start);
+            (Whence::Published, published.map_or_else(String::new, |(_, words)| words.into()))
+        }
+        None if hardware.measured.is_some() => (Whence::Limits, "not in the record: as L1".into()),
+        None => (Whence::Limits, "not published: as L1".into()),
+    };
+    let basis = Basis { whence, words, efficiency: None, is_near: false };
+    Timed { time: Seconds(row.serial.0 + fixed), fixed: Seconds(fixed), basis }
 }
 
 /// L0 alone, which is cheaper.

@@ -323,6 +323,12 @@ pub fn point(
     served(model, hardware, layout, (scenario, &Serving::default()), concurrency)
 }
 
+/// Tokens of prompts that engines read in one step where several wait: the default of
+/// TensorRT-LLM's `max_num_tokens` (its documentation, performance tuning guide, "Tuning Max Batch
+/// Size and Max Num Tokens"). What few rows lose is then not lost for every prompt; requests a
+/// second in L2 count it so.
+const BATCHED_TOKENS: f64 = 8192.0;
+
 /// The prefill of one prompt, and of as many as a copy reads at once.
 struct Prefilled {
     step: Step,
@@ -338,6 +344,7 @@ fn prefilled(
     hardware: &Hardware,
     split: Split,
     (scenario, serving): (&Scenario, &Serving),
+    most: f64,
 ) -> Result<Prefilled, StepError> {
     let asked = (scenario, serving);
     let together = f64::from(split.prompts());
@@ -353,6 +360,19 @@ fn prefilled(
         (bound, batch, unknown.or(of_batch))
     } else {
         (bound, first, unknown)
+    };
+    let prompts = BATCHED_TOKENS / f64::from(scenario.input - scenario.prefix) / together;
+    let prompts = prompts.min(most / together).floor();
+    let batch = match batch.measured {
+        // L1 reads one prompt after the other, and L2 is never below it.
+        Some(single) if prompts >= 2.0 => {
+            let all = together * prompts;
+            let step = step(model, hardware, scenario.work(split, scenario.prefill(), all))?;
+            let (_, many, _) = whole(&step, all)?;
+            let each = many.measured.map_or(single, |time| time / prompts);
+            Tiers { measured: Some(each.min(single).max(batch.serial)), ..batch }
+        }
+        _ => batch,
     };
     Ok(Prefilled { step: one, first, together, bound, batch, unknown })
 }
@@ -380,7 +400,7 @@ pub fn served(
     let steps = (f64::from(scenario.output) - 1.0) / cycle.gain / mean;
     let (prompt, first_token, requests, apart) = match &serving.apart {
         None => {
-            let prompt = prefilled(model, hardware, layout.split, asked)?;
+            let prompt = prefilled(model, hardware, layout.split, asked, mean)?;
             let together = prompt.together;
             let serial = |batch: f64, step: f64| replicas / (batch / together + steps * step);
             let requests = Tiers {
@@ -391,7 +411,8 @@ pub fn served(
             (prompt, first_token, requests, None)
         }
         Some(apart) => {
-            let prompt = prefilled(model, hardware, apart.layout.split, asked)?;
+            let prompts = f64::from(concurrency);
+            let prompt = prefilled(model, hardware, apart.layout.split, asked, prompts)?;
             let moved = apart.moved(model, hardware, scenario, layout)?;
             let copies = f64::from(apart.layout.replicas) * prompt.together;
             let serial = prompt.batch.map(|time| copies / time);

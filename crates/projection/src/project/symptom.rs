@@ -25,7 +25,7 @@ pub enum Resource {
     Exchanges,
     /// Activations to the next stage of a pipeline.
     Sends,
-    /// Launches of kernels.
+    /// Starting kernels, and what kernels of few rows lose beyond it.
     Launches,
 }
 
@@ -52,7 +52,7 @@ impl Resource {
             Resource::Sums => "all_reduce",
             Resource::Exchanges => "all_to_all of experts",
             Resource::Sends => "messages between stages",
-            Resource::Launches => "launches of kernels",
+            Resource::Launches => "launches and short kernels",
         }
     }
 
@@ -78,6 +78,7 @@ impl Resource {
             Kind::AllReduce(_) => Resource::Sums,
             Kind::AllToAll(_) => Resource::Exchanges,
             Kind::Send(_) => Resource::Sends,
+            Kind::Small => Resource::Launches,
         }
     }
 }
@@ -146,8 +147,15 @@ pub fn losses(step: &Step) -> Vec<Loss> {
 fn loss(step: &Step, resource: Resource) -> Option<Loss> {
     if resource == Resource::Launches {
         let time: f64 = step.rows.iter().map(|row| row.launches.0).sum();
+        let share = |whence: Whence| {
+            let is_so = |row: &&Row| row.basis.as_ref().is_some_and(|b| b.whence == whence);
+            let its: f64 = step.rows.iter().filter(is_so).map(|row| row.launches.0).sum();
+            // The sum of nothing is -0.
+            if time > 0.0 { its / time + 0.0 } else { 0.0 }
+        };
         let (serial, measured) = (Seconds(0.0), Seconds(time));
-        let loss = Loss { resource, serial, measured, here: 1.0, published: 0.0, most: None };
+        let (here, published) = (share(Whence::Record), share(Whence::Published));
+        let loss = Loss { resource, serial, measured, here, published, most: None };
         return (time > 0.0).then_some(loss);
     }
     let rows: Vec<_> = step.rows.iter().filter(|row| Resource::of(row) == resource).collect();

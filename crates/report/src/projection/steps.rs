@@ -112,25 +112,20 @@ const WATERFALL: &[Column] = &[
     Column { key: "bar", title: "", weight: Weight::Essential },
 ];
 
-/// What lies between the tiers, each part where the one before it ends: L0, what a serial engine
-/// adds, and by operation what measured efficiencies add.
+/// What lies between the tiers, each part where the one before it ends: L0; what a serial engine
+/// adds; the experts that random routing touches; and of L2 what starting kernels takes, what each
+/// message takes, and by operation what measured efficiencies add.
 fn waterfall(name: &str, phase: &str, step: &Step) -> Table {
     let (light, class) = step.bound.longest();
     let mut parts = vec![(format!("L0, {class}"), 0.0, light.0)];
-    parts.push(("one operation after the other".into(), light.0, step.serial.0));
+    parts.push(("one operation after the other".into(), light.0, step.agreed.0));
+    parts.extend(experts(step).map(|name| (name, step.agreed.0, step.serial.0)));
     let mut at = step.serial.0;
     if step.measured.is_some() {
-        let mut lost: Vec<(&str, f64)> = Vec::new();
-        for row in &step.rows {
-            let more = row.measured.unwrap_or(row.serial).0 - row.serial.0;
-            match lost.iter_mut().find(|(name, _)| *name == row.operation.name) {
-                Some((_, sum)) => *sum += more,
-                None => lost.push((row.operation.name, more)),
-            }
-        }
+        let mut lost = added(step);
         lost.sort_by(|one, other| other.1.total_cmp(&one.1));
         for (name, more) in lost.into_iter().filter(|(_, more)| *more > 0.0) {
-            parts.push((name.into(), at, at + more));
+            parts.push((name, at, at + more));
             at += more;
         }
     }
@@ -146,6 +141,59 @@ fn waterfall(name: &str, phase: &str, step: &Step) -> Table {
     let title = format!("A step of {phase} from L0 through L1 to L2, {name}");
     let rows = parts.into_iter().map(row);
     Table::new(format!("waterfall_{phase}_{}", plain(name)), title, WATERFALL, rows)
+}
+
+/// The experts that random routing touches, beside those of the best routing; none without.
+fn experts(step: &Step) -> Option<String> {
+    let of = |row: &Row| match row.operation.kind {
+        Kind::Grouped([.., groups]) => {
+            let share = row.operation.agreed_bytes / row.operation.bytes.max(f64::MIN_POSITIVE);
+            Some((groups, groups * share))
+        }
+        _ => None,
+    };
+    let (touched, agreed) = step
+        .rows
+        .iter()
+        .filter_map(of)
+        .reduce(|one, other| if other.0 > one.0 { other } else { one })?;
+    Some(format!(
+        "experts that random routing touches: {touched:.1} of a layer on a device, not {agreed:.1}"
+    ))
+}
+
+/// What L2 adds to L1, by what it is added for.
+fn added(step: &Step) -> Vec<(String, f64)> {
+    let mut lost: Vec<(String, f64)> = Vec::new();
+    let mut add = |name: String, more: f64| match lost.iter_mut().find(|(its, _)| *its == name) {
+        Some((_, sum)) => *sum += more,
+        None => lost.push((name, more)),
+    };
+    let messages = |row: &Row| match row.operation.kind {
+        Kind::AllReduce(bytes) | Kind::AllToAll(bytes) | Kind::Send(bytes) => Some(bytes),
+        _ => None,
+    };
+    let kernels = step.rows.iter().filter(|row| messages(row).is_none());
+    let kernels: f64 = kernels.map(|row| row.operation.count).sum();
+    let way = step.start.map_or(String::new(), |start| format!(" {}", start.way));
+    for row in &step.rows {
+        let more = row.measured.unwrap_or(row.serial).0 - row.serial.0;
+        let launches = row.launches.0.min(more);
+        add(format!("launches{way}, {kernels:.0}, and what few rows lose"), launches);
+        let name = row.operation.name;
+        let name = match messages(row) {
+            Some(bytes) => {
+                let is_alike =
+                    |other: &&Row| other.operation.name == name && messages(other) == Some(bytes);
+                let alike = step.rows.iter().filter(is_alike);
+                let count: f64 = alike.map(|row| row.operation.count).sum();
+                format!("{name}: {count:.0} messages of {}", Bytes(bytes as u64))
+            }
+            None => name.to_owned(),
+        };
+        add(name, more - launches);
+    }
+    lost
 }
 
 /// The decode step of one layout at each number of requests at once, by operation.
@@ -397,7 +445,7 @@ fn shape(kind: &Kind) -> String {
     match kind {
         Kind::Gemm([m, n, k]) => format!(" {m:.0}x{n:.0}x{k:.0}"),
         Kind::Grouped([m, n, k, groups]) => format!(" {m:.0}x{n:.0}x{k:.0} for {groups:.0}"),
-        Kind::Attention { .. } => String::new(),
+        Kind::Attention { .. } | Kind::Small => String::new(),
         Kind::AllReduce(bytes) | Kind::AllToAll(bytes) | Kind::Send(bytes) => {
             format!(" {}", Bytes(*bytes as u64))
         }

@@ -12,10 +12,7 @@ use fizeau_projection::project::{Layout, Scenario, Slo, Split, sweep::CONCURRENC
 
 /// What a model is asked, and how it is stored: shared by verbs about models.
 #[derive(Args, Clone, Debug)]
-pub struct ModelArgs {
-    /// A model: a name that is built in, or a path to a config.json of the Hugging Face hub
-    #[arg(value_name = "MODEL")]
-    pub model: String,
+pub struct LoadArgs {
     /// Tokens of a prompt
     #[arg(long, allow_negative_numbers = true, value_name = "TOKENS", default_value_t = 1024)]
     pub isl: u32,
@@ -82,13 +79,13 @@ impl std::str::FromStr for Concurrency {
     }
 }
 
-impl ModelArgs {
-    /// The model, stored as asked.
+impl LoadArgs {
+    /// The model of a name or a path, stored as asked.
     ///
     /// # Errors
     /// Where there is no such model or format.
-    pub fn model(&self, catalogue: &Catalogue) -> anyhow::Result<Model> {
-        let mut model = catalogue.model(&self.model).map_err(|error| Usage(error.to_string()))?;
+    pub fn model(&self, name: &str, catalogue: &Catalogue) -> anyhow::Result<Model> {
+        let mut model = catalogue.model(name).map_err(|error| Usage(error.to_string()))?;
         if let Some(text) = &self.precision {
             store_as(&mut model, text).map_err(|why| Usage(format!("--precision: {why}")))?;
         }

@@ -10,9 +10,12 @@ use std::{path::PathBuf, process::ExitCode};
 /// Arguments of `shapes`.
 #[derive(Args, Clone, Debug)]
 pub struct ShapesArgs {
-    /// The model and its load
+    /// A model: a name that is built in, or a path to a config.json of the Hugging Face hub
+    #[arg(value_name = "MODEL")]
+    pub model: String,
+    /// What is asked of it
     #[command(flatten)]
-    pub load: models::ModelArgs,
+    pub load: models::LoadArgs,
     /// Devices that every layer is cut over
     #[arg(long, allow_negative_numbers = true, value_name = "DEVICES", conflicts_with = "layout")]
     pub tp: Option<u32>,
@@ -54,7 +57,7 @@ impl FormsChosen {
 /// Where the model or the layout is not understood, or the file cannot be written.
 pub fn run(args: &ShapesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = Catalogue::load(global.data.as_deref())?;
-    let model = args.load.model(&catalogue)?;
+    let model = args.load.model(&args.model, &catalogue)?;
     let scenario = args.load.scenario(&model, 1.0)?;
     let layout = match (&args.layout, args.tp) {
         (Some(layout), _) => layout.clone(),

@@ -64,6 +64,7 @@ mod statistics;
 mod tiers;
 mod token_formats;
 mod tokens;
+mod validate;
 mod what_if;
 mod wire;
 mod world;

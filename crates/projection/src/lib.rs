@@ -17,3 +17,4 @@
 pub mod claim;
 pub mod load;
 pub mod project;
+pub mod validate;

@@ -55,6 +55,7 @@ pub mod superbench;
 mod transfer;
 mod trial;
 pub mod unknown;
+mod validation;
 mod verdicts;
 mod wire_bandwidth;
 
@@ -81,6 +82,7 @@ pub use startup_fit::{StartupFit, fit_startup};
 pub use stub::without_numbers;
 pub use superbench::superbench;
 pub use trial::document as trial;
+pub use validation::document as validation;
 pub use verdicts::document as verdicts;
 
 use fizeau_domain::units::{Bytes, BytesPerSecond, FlopsPerSecond, Seconds};

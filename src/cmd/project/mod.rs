@@ -1,12 +1,13 @@
 //! `fizeau project`: what a language model can do on a part, or on the machine of a record.
 
+mod validate;
 mod what_if;
 
 use super::{
     document::{self, ReportFormat},
     exit::Usage,
     global::Global,
-    models::{self, ModelArgs},
+    models::{self, LoadArgs},
     parts,
 };
 use crate::data::Catalogue;
@@ -22,12 +23,15 @@ use what_if::{Base, WHAT_IFS_MAX};
 /// Arguments of `project`.
 #[derive(Args, Clone, Debug)]
 pub struct ProjectArgs {
-    /// The model and its load
+    /// A model: a name that is built in, or a path to a config.json of the Hugging Face hub
+    #[arg(value_name = "MODEL", required_unless_present = "validate")]
+    pub model: Option<String>,
+    /// What is asked of it
     #[command(flatten)]
-    pub load: ModelArgs,
+    pub load: LoadArgs,
     /// Hardware: a part of the catalogue (h200, mi355x), or a record or its directory (several of
     /// one machine with + between them)
-    #[arg(long, value_name = "PART_OR_RECORD", required = true)]
+    #[arg(long, value_name = "PART_OR_RECORD", required_unless_present = "validate")]
     pub on: Vec<String>,
     /// Other hardware to set beside it; repeat it for more
     #[arg(long, value_name = "PART_OR_RECORD")]
@@ -63,7 +67,16 @@ pub struct ProjectArgs {
     /// ceiling, by lost time
     #[arg(long, value_name = "TIMES")]
     pub seen: Option<String>,
-    /// Leave out rates that others published of a part: L2 is of records alone
+    /// Set a list of measurements beside L0, L1 and L2: a CSV file (docs/project.md has its
+    /// columns), or `built-in`. Exit code 1 where one is above L0
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["model", "on", "vs", "what_if", "slo", "accuracy", "seen", "price",
+            "power", "link", "isl", "osl", "prefix", "concurrency", "precision", "kv", "layout"]
+    )]
+    pub validate: Option<PathBuf>,
+    /// Leave out rates and fixed costs that others published of a part: L2 is of records alone
     #[arg(long)]
     pub no_published: bool,
     /// The share of memory that weights and KV cache may take
@@ -176,7 +189,7 @@ fn alternatives(
         list.push(what_if::alternative(text, &base)?);
     }
     if let Some(text) = &args.accuracy {
-        list.extend(what_if::qualities(text, &base, &args.load.model)?);
+        list.extend(what_if::qualities(text, &base, args.model.as_deref().unwrap_or_default())?);
     }
     Ok(list)
 }
@@ -187,13 +200,17 @@ fn alternatives(
 /// Where the command line asks what cannot be, a record cannot be read, or the result cannot be
 /// written.
 pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    if let Some(list) = &args.validate {
+        return validate::run(args, list, global);
+    }
     let mut args = args.clone();
     args.on.append(&mut args.vs);
     let args = &args;
     let out = args.out.as_deref();
     let format = document::format_without_cases(args.format, out, global, "projections")?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
-    let model = args.load.model(&catalogue)?;
+    let name = args.model.as_deref().unwrap_or_default();
+    let model = args.load.model(name, &catalogue)?;
     let scenario = args.load.scenario(&model, args.memory_share)?;
     let offers = offers(args, &catalogue, &model)?;
     let slo =

@@ -1,7 +1,8 @@
 //! `fizeau doctor`: what would spoil numbers here, and how to fix it.
 
-use super::{document, exit, global::Global, output, plan};
+use super::{document, exit, global::Global, gpu_state, output, plan, profiles};
 use crate::{data::Catalogue, measure, world::choice};
+use clap::Args;
 use fizeau_device::{
     BACKENDS, Backend, Device, Finding,
     State::{self, Absent, Fail, Ok as Fine, Warn},
@@ -11,10 +12,12 @@ use fizeau_domain::{
     spec::{Properties, STUB},
     text::wrap,
     units::Seconds,
+    verdict::Verdict,
 };
+use fizeau_judge::accept::{Judged, profile::Expected};
 use fizeau_record::Environment;
 use fizeau_report::unknown::Unknown;
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 /// A spin of 1 ms is to be measured this well.
 const ERROR_MAX: f64 = 0.01;
@@ -22,12 +25,26 @@ const ERROR_MAX: f64 = 0.01;
 /// Load averages above this show on few CPUs, and those above this share of the CPUs on any number.
 const LOAD_MAX: f64 = 0.5;
 
+/// Arguments of `doctor`.
+#[derive(Args, Clone, Debug)]
+pub struct DoctorArgs {
+    /// What the GPUs should be made up of: a profile as `accept` takes it
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
+    /// Read the kernel's files below this directory: for tests
+    #[arg(long, hide = true, default_value = "/", value_name = "DIR")]
+    pub root: PathBuf,
+}
+
 /// Looks at the machine. Exit code 3 where a GPU's driver is installed and does not work, or a GPU
 /// cannot be opened; else 1 where something would spoil numbers, else 0: a warning is no failure.
 ///
 /// # Errors
 /// Where the host cannot be opened.
-pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DoctorArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let catalogue = plan::catalogue(global)?;
+    let profile = args.profile.as_ref().map(|name| profiles::read(&catalogue, name)).transpose()?;
+    let expected = profile.map_or_else(Expected::default, |profile| profile.expected);
     let mut findings = surroundings();
     findings.extend(timer()?);
     findings.extend(libraries());
@@ -35,7 +52,8 @@ pub fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let opened = gpus_opened();
     let cannot_open = opened.iter().any(|finding| finding.state == Fail);
     findings.extend(opened);
-    findings.extend(unknowns(&plan::catalogue(global)?));
+    findings.extend(gpu_state::of_all(&args.root, &expected).iter().map(at_rest));
+    findings.extend(unknowns(&catalogue));
     match global.json {
         true => output::print_json(&findings)?,
         false => {
@@ -306,6 +324,19 @@ fn gpus_opened() -> Vec<Finding> {
         }
     };
     all.map(open).collect()
+}
+
+/// What a passive check of an acceptance says of a GPU: what it would fail spoils figures.
+fn at_rest(one: &Judged) -> Finding {
+    let stub = if one.stub { format!(" ({STUB})") } else { String::new() };
+    let action = one.action.map_or_else(String::new, |action| action.to_string());
+    let cause = one.cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    Finding {
+        state: if one.verdict == Verdict::Fail { Fail } else { Warn },
+        what: one.device.clone(),
+        found: format!("{}: {}{stub}", one.check, one.words),
+        remedy: format!("{action}{cause}"),
+    }
 }
 
 /// What no table has of the host and of each GPU that opens. Nothing of it spoils a measurement.

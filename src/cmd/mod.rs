@@ -33,6 +33,7 @@ pub mod document;
 mod estimate;
 mod exit;
 mod global;
+mod gpu_state;
 mod hint;
 mod keeper;
 mod models;
@@ -106,7 +107,7 @@ pub enum Verb {
     /// Print the devices that can be measured, or the catalogue of known parts
     Devices(devices::DevicesArgs),
     /// Check this machine for what would spoil measurements, and say how to fix it
-    Doctor,
+    Doctor(doctor::DoctorArgs),
     /// Print the suites: what each measures, how many cases, how long it takes
     Suites(suites::SuitesArgs),
     /// Print the plan of a run without running it: cases, estimated time and memory
@@ -196,7 +197,7 @@ pub fn main() -> ExitCode {
     let result = match cli.verb {
         None => print(NEXT),
         Some(Verb::Devices(args)) => devices::run(&args, &cli.global),
-        Some(Verb::Doctor) => doctor::run(&cli.global),
+        Some(Verb::Doctor(args)) => doctor::run(&args, &cli.global),
         Some(Verb::Suites(args)) => suites::run(&args, &cli.global),
         Some(Verb::Explain(args)) => explain::run(&args, &cli.global),
         Some(Verb::List(args)) => list::run(&args, &cli.global),

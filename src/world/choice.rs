@@ -246,7 +246,9 @@ pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
             backend.open(ordinal).with_context(|| format!("cannot open {name}"))
         }
         _ => {
-            let why = format!("no device {name}: {family} has {count}, counted from 0");
+            let hides = |by| format!("; {by} says which of the machine's it shows");
+            let hidden = backend.hiding().map(hides).unwrap_or_default();
+            let why = format!("no device {name}: {family} has {count}, counted from 0{hidden}");
             Err(NoSuchDevice(why).into())
         }
     }

@@ -454,13 +454,13 @@ fn several_devices_and_what_hides_them_are_told() {
     assert_eq!(beyond.code, Some(2));
     assert!(beyond.err.contains("no device cuda:2: cuda has 2"), "{}", beyond.err);
     let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
-    say(machine.fizeau("devices=2", &args).env("CUDA_VISIBLE_DEVICES", "3,5")).ended(0);
+    say(machine.fizeau("devices=6", &args).env("CUDA_VISIBLE_DEVICES", "3,5")).ended(0);
     let warnings = machine.place.record("out").header.environment.warnings;
     assert!(
         warnings.iter().any(|warning| warning.contains("CUDA_VISIBLE_DEVICES=3,5")),
         "{warnings:?}"
     );
-    let doctor = say(machine.fizeau("", &["doctor"]).env("CUDA_VISIBLE_DEVICES", "3,5"));
+    let doctor = say(machine.fizeau("devices=6", &["doctor"]).env("CUDA_VISIBLE_DEVICES", "3,5"));
     assert!(doctor.out.contains("CUDA_VISIBLE_DEVICES=3,5"), "{}", doctor.out);
 }
 

@@ -142,7 +142,8 @@ fn an_architecture_that_came_later_is_measured_with_a_word() {
 #[test]
 fn a_record_has_what_reproduces_its_numbers() {
     let machine = with_both();
-    let (said, record) = machine.run_of("driver=13000", &["gemm/bf16/64x48x80/*", ONE[0]]);
+    let (said, record) =
+        machine.run_of("driver=13000,application=900", &["gemm/bf16/64x48x80/*", ONE[0]]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     assert_shows_no_number(&said.out);
     let settings = record.header.environment.settings.as_ref().expect("settings");

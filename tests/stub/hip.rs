@@ -400,7 +400,7 @@ fn what_hides_devices_is_told() {
     let said = say(&mut machine.fizeau("devices=2", &["devices"]));
     assert!(said.out.contains("x stub GPU (hip:0-1)"), "{}", said.out);
     let args = ["run", "--suite", "stub.toml", "--out", "out", "latency/4KiB/*"];
-    say(machine.fizeau("devices=2", &args).env("HIP_VISIBLE_DEVICES", "3,5")).ended(0);
+    say(machine.fizeau("devices=6", &args).env("HIP_VISIBLE_DEVICES", "3,5")).ended(0);
     let warnings = machine.place.record("out").header.environment.warnings;
     assert!(warnings.iter().any(|warning| warning.contains("=3,5")), "{warnings:?}");
 }

@@ -26,6 +26,7 @@ mod scaled;
 mod side_by_side;
 mod sides;
 mod speed;
+mod states;
 mod timing;
 mod tune;
 mod unknown;

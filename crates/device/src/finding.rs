@@ -44,17 +44,6 @@ impl Finding {
         }
     }
 
-    /// Errors of a GPU's memory, of this kind, that ECC could not correct; `reset` is the command
-    /// that resets the GPU.
-    pub(crate) fn of_errors(what: &str, errors: u64, kind: &str, reset: &str) -> Finding {
-        let found = format!("{errors} uncorrectable {kind} errors since the driver was loaded");
-        if errors == 0 {
-            return Finding::ok(what, found);
-        }
-        let remedy = format!("drain the node and reset the GPU: {reset}");
-        Finding { state: State::Fail, what: what.into(), found, remedy }
-    }
-
     /// Why something could not be opened: absent where it is not installed, else as bad as is said.
     fn of_error(what: &str, error: &DeviceError, otherwise: State) -> Finding {
         let (state, found, remedy) = match error {

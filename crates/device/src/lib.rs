@@ -79,6 +79,17 @@ pub trait Backend: Sync {
         Vec::new()
     }
 
+    /// The same of one GPU.
+    fn at_rest_of(&self, ordinal: u32) -> Option<Gpu> {
+        self.at_rest().into_iter().nth(ordinal as usize)
+    }
+
+    /// The variables by which a user hides devices from its driver, as they are set:
+    /// `CUDA_VISIBLE_DEVICES=3,5`.
+    fn hiding(&self) -> Option<String> {
+        None
+    }
+
     /// The limits of one device; files of the kernel are looked for below `root`, which is `/` but
     /// for tests.
     ///

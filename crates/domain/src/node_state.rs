@@ -1,5 +1,9 @@
 //! What was observed of a node without putting load on it. `None` means that it was not told.
 
+mod fabric;
+
+pub use fabric::{Domain, Fabric, FabricFault, FabricHealth, FabricState, Hiding};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,6 +19,12 @@ pub struct NodeState {
     pub redirecting_bridges: Option<Vec<String>>,
     /// Whether the IOMMU translates what devices send: the kernel's groups are not passed through.
     pub iommu: Option<String>,
+    /// NVLink's switches and the services that manage them.
+    #[serde(skip_serializing_if = "Domain::is_empty")]
+    pub domain: Domain,
+    /// Variables that hide GPUs from their drivers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hiding: Vec<Hiding>,
     /// The host.
     pub host: Host,
     /// Faults of GPUs that the kernel's log of this boot holds.
@@ -62,6 +72,22 @@ pub struct Gpu {
     pub bad_pages: Option<u64>,
     /// Links to other devices that are up.
     pub peer_links: Option<u32>,
+    /// Its place in an NVLink domain (NVIDIA).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<Fabric>,
+    /// The hive of GPUs that xGMI joins, as the kernel numbers it; `0` where it is in none (AMD).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hive: Option<String>,
+    /// Errors of its xGMI links that were not corrected, since the driver was loaded (AMD).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_errors: Option<u64>,
+    /// How it is partitioned: `whole`, `MIG 1g.18gb` for a slice, `MIG` for a GPU whose slices are
+    /// not shown; AMD's `SPX/NPS1`, `CPX/NPS4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// Modes that make it slower by design: see [`mode`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<String>,
     /// Power limit in force, watts.
     pub power_limit: Option<f64>,
     /// The part's own power limit, watts.
@@ -74,6 +100,14 @@ pub struct Gpu {
     pub processes: Option<u32>,
     /// Whether a stub driver stands in for it.
     pub stub: bool,
+}
+
+/// What [`Gpu::modes`] are called.
+pub mod mode {
+    /// What goes between the host and the GPU is encrypted (NVIDIA's confidential computing).
+    pub const CONFIDENTIAL: &str = "confidential computing";
+    /// The GPU is a share of one that a hypervisor divides in time.
+    pub const VGPU: &str = "vGPU";
 }
 
 /// Which board a GPU is, so that a person can find it in the machine.

@@ -40,7 +40,9 @@ fn nvml() -> (Vec<Called>, Vec<(&'static str, Signature)>) {
         nvmlDeviceGetMaxPcieLinkWidth(_, _) nvmlDeviceGetNvLinkState(_, _, _)
         nvmlDeviceGetNvLinkErrorCounter(_, _, _, _) nvmlDeviceGetFieldValues(_, _, _)
         nvmlEventSetCreate(_) nvmlEventSetFree(_) nvmlDeviceRegisterEvents(_, _, _)
-        nvmlEventSetWait_v2(_, _, _)
+        nvmlEventSetWait_v2(_, _, _) nvmlDeviceGetMigMode(_, _, _)
+        nvmlDeviceGetVirtualizationMode(_, _) nvmlSystemGetConfComputeState(_)
+        nvmlDeviceGetGpuFabricInfoV(_, _)
     }
 }
 

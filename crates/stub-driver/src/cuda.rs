@@ -8,8 +8,9 @@ use crate::{
     speed::Resource,
     state::{
         self, CONTEXT, Foreign, Graph, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE,
-        INVALID_VALUE, NOT_FOUND, NOT_READY, Node, OK, OUT_OF_MEMORY, State, call, hex,
+        INVALID_VALUE, NO_DEVICE, NOT_FOUND, NOT_READY, Node, OK, OUT_OF_MEMORY, State, call, hex,
     },
+    visible::{self, Vendor},
 };
 use std::{
     cell::Cell,
@@ -75,6 +76,38 @@ pub(crate) unsafe fn put(text: &str, buffer: *mut c_char, length: usize) -> c_in
 
 fn known(state: &State, device: c_int) -> bool {
     (0..state.script.devices).contains(&device)
+}
+
+/// A device's own number.
+pub(crate) fn uuid(state: &State, device: c_int) -> [u8; 16] {
+    [0x57u8.wrapping_add(state.script.uuid).wrapping_add(device as u8); 16]
+}
+
+/// The devices that users let the driver show, in its order: what an ordinal is an index into. A
+/// device's handle is its number among all.
+pub(crate) fn shown(state: &State, vendor: Vendor) -> Vec<c_int> {
+    let kind = if state.script.mig { "MIG" } else { "GPU" };
+    let known = |device: c_int| {
+        let digits: String = uuid(state, device).iter().map(|byte| format!("{byte:02x}")).collect();
+        let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+        let own = format!("{kind}-{}", parts.join("-"));
+        let serial = state.script.serial.as_ref().map(|serial| format!("GPU-{serial}-{device}"));
+        (device, [own].into_iter().chain(serial).collect())
+    };
+    let all = (0..state.script.devices).map(known).collect();
+    visible::devices(all, vendor, |name| std::env::var(name).ok())
+}
+
+/// Starts: users may leave nothing to show.
+pub(crate) fn start(state: &State, vendor: Vendor) -> c_int {
+    std::thread::sleep(std::time::Duration::from_secs(state.script.stuck));
+    let is_hidden = state.script.devices > 0 && shown(state, vendor).is_empty();
+    if is_hidden { NO_DEVICE } else { OK }
+}
+
+/// The handle of an ordinal.
+pub(crate) fn numbered(state: &State, vendor: Vendor, ordinal: c_int) -> Option<c_int> {
+    shown(state, vendor).get(usize::try_from(ordinal).ok()?).copied()
 }
 
 /// What stands behind a function's handle.
@@ -169,23 +202,23 @@ unsafe fn side(state: &mut State, address: u64, bytes: usize) -> *mut u8 {
 }
 
 export! {
-    cuInit(_flags: c_uint) |state| {
-        std::thread::sleep(std::time::Duration::from_secs(state.script.stuck));
+    cuInit(_flags: c_uint) |state| { start(state, Vendor::Nvidia) }
+    cuDriverGetVersion(version: *mut c_int) |state| { version.write(state.script.driver); OK }
+    cuDeviceGetCount(count: *mut c_int) |state| {
+        count.write(shown(state, Vendor::Nvidia).len() as c_int);
         OK
     }
-    cuDriverGetVersion(version: *mut c_int) |state| { version.write(state.script.driver); OK }
-    cuDeviceGetCount(count: *mut c_int) |state| { count.write(state.script.devices); OK }
     cuDeviceGet(device: *mut c_int, ordinal: c_int) |state| {
-        if !known(state, ordinal) { return INVALID_DEVICE; }
-        device.write(ordinal);
+        let Some(found) = numbered(state, Vendor::Nvidia, ordinal) else { return INVALID_DEVICE };
+        device.write(found);
         OK
     }
     cuDeviceGetName(name: *mut c_char, length: c_int, _device: c_int) |state| {
         let slice = if state.script.mig { " MIG 1g.18gb" } else { "" };
         put(&format!("stub GPU{slice}"), name, length as usize)
     }
-    cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) |state| {
-        uuid.write([0x57u8.wrapping_add(state.script.uuid).wrapping_add(device as u8); 16]);
+    cuDeviceGetUuid_v2(bytes: *mut [u8; 16], device: c_int) |state| {
+        bytes.write(uuid(state, device));
         OK
     }
     cuDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: c_int) |_state| {

@@ -4,6 +4,7 @@ use crate::{
     cuda::{self, export},
     nvrtc,
     state::{INVALID_DEVICE, INVALID_VALUE, OK, State, call, state},
+    visible::Vendor,
 };
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -29,9 +30,6 @@ macro_rules! alias {
 pub(crate) use alias;
 
 alias! {
-    hipInit = cuda::cuInit, (flags: c_uint);
-    hipGetDeviceCount = cuda::cuDeviceGetCount, (count: *mut c_int);
-    hipDeviceGet = cuda::cuDeviceGet, (device: *mut c_int, ordinal: c_int);
     hipDeviceGetName = cuda::cuDeviceGetName, (name: *mut c_char, length: c_int, device: c_int);
     hipDeviceGetUuid = cuda::cuDeviceGetUuid_v2, (uuid: *mut [u8; 16], device: c_int);
     hipDeviceGetPCIBusId = cuda::cuDeviceGetPCIBusId,
@@ -126,6 +124,18 @@ pub unsafe extern "C" fn hipMemcpyAsync(
 }
 
 export! {
+    hipInit(_flags: c_uint) |state| { cuda::start(state, Vendor::Amd) }
+    hipGetDeviceCount(count: *mut c_int) |state| {
+        count.write(cuda::shown(state, Vendor::Amd).len() as c_int);
+        OK
+    }
+    hipDeviceGet(device: *mut c_int, ordinal: c_int) |state| {
+        let Some(found) = cuda::numbered(state, Vendor::Amd, ordinal) else {
+            return INVALID_DEVICE;
+        };
+        device.write(found);
+        OK
+    }
     hipRuntimeGetVersion(version: *mut c_int) |state| { version.write(state.script.hip); OK }
     hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) |state| {
         if !(0..state.script.devices).contains(&device) { return INVALID_DEVICE; }

@@ -32,12 +32,14 @@ mod numa;
 mod nvml;
 mod nvrtc;
 mod perform;
+mod planted;
 mod products;
 pub mod scaled;
 mod script;
 mod speed;
 mod state;
 mod text;
+mod visible;
 mod watch;
 
 pub use cublaslt::*;

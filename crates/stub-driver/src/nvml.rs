@@ -1,16 +1,18 @@
 //! `libnvidia-ml.so.1`: sensors that stand still, counters that count calls.
 
 use crate::{
-    cuda::{export, put},
+    cuda::{self, export, put},
     limits,
     speed::{Moment, Resource},
     state::{OK, State, call},
 };
 use nvml_wrapper_sys::bindings::{
-    nvmlEventData_t, nvmlEventTypeXidCriticalError, nvmlFieldValue_t, nvmlPciInfo_t,
-    nvmlProcessInfo_t, nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE,
-    nvmlReturn_enum_NVML_ERROR_NO_PERMISSION, nvmlReturn_enum_NVML_ERROR_NOT_FOUND,
-    nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED, nvmlReturn_enum_NVML_ERROR_TIMEOUT,
+    nvmlConfComputeSystemState_t, nvmlEventData_t, nvmlEventTypeXidCriticalError, nvmlFieldValue_t,
+    nvmlGpuFabricInfo_v3_t, nvmlPciInfo_t, nvmlProcessInfo_t,
+    nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+    nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE, nvmlReturn_enum_NVML_ERROR_NO_PERMISSION,
+    nvmlReturn_enum_NVML_ERROR_NOT_FOUND, nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED,
+    nvmlReturn_enum_NVML_ERROR_TIMEOUT,
 };
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -25,10 +27,17 @@ const NOT_FOUND: c_int = nvmlReturn_enum_NVML_ERROR_NOT_FOUND as c_int;
 const INSUFFICIENT_SIZE: c_int = nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as c_int;
 /// What a library refuses to a user who may not do it.
 pub const NO_PERMISSION: c_int = nvmlReturn_enum_NVML_ERROR_NO_PERMISSION as c_int;
+const ARGUMENT_VERSION_MISMATCH: c_int =
+    nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH as c_int;
 const TIMEOUT: c_int = nvmlReturn_enum_NVML_ERROR_TIMEOUT as c_int;
 
 /// A handle is this and the bus's number, which is one more than the device's ordinal.
 const BUS: usize = 0x5e00;
+
+/// A state of a device that a script plants.
+fn told(state: &State, device: Sensor, what: &str) -> Option<c_uint> {
+    state.script.planted.of(ordinal(device), what)
+}
 
 fn ordinal(device: Sensor) -> c_int {
     (device as usize).saturating_sub(BUS + 1) as c_int
@@ -48,14 +57,19 @@ export! {
         device.write((BUS + bus) as Sensor);
         OK
     }
-    nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut Sensor) |_state| {
-        if !CStr::from_ptr(uuid).to_bytes().starts_with(b"MIG-57575757-") { return NOT_FOUND; }
-        device.write((BUS + 1) as Sensor);
+    nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut Sensor) |state| {
+        let wanted = CStr::from_ptr(uuid).to_string_lossy().into_owned();
+        let is_its = |gpu: &c_int| {
+            let byte = cuda::uuid(state, *gpu)[0];
+            wanted.starts_with(&format!("MIG-{byte:02x}{byte:02x}{byte:02x}{byte:02x}-"))
+        };
+        let Some(gpu) = (0..state.script.devices).find(is_its) else { return NOT_FOUND };
+        device.write((BUS + 1 + gpu as usize) as Sensor);
         OK
     }
-    nvmlDeviceGetPciInfo_v3(_device: Sensor, info: *mut nvmlPciInfo_t) |_state| {
+    nvmlDeviceGetPciInfo_v3(device: Sensor, info: *mut nvmlPciInfo_t) |state| {
         // An H200's number, so that the way from the bus to a part is walked.
-        (*info).pciDeviceId = 0x2335_10de;
+        (*info).pciDeviceId = told(state, device, "pci").unwrap_or(0x2335) << 16 | 0x10de;
         OK
     }
     nvmlDeviceGetClockInfo(device: Sensor, kind: c_int, megahertz: *mut c_uint) |state| {
@@ -69,8 +83,9 @@ export! {
         milliwatts.write(limits::of(ordinal(device)).power / 2);
         OK
     }
-    nvmlDeviceGetEnforcedPowerLimit(device: Sensor, milliwatts: *mut c_uint) |_state| {
-        milliwatts.write(limits::of(ordinal(device)).power);
+    nvmlDeviceGetEnforcedPowerLimit(device: Sensor, milliwatts: *mut c_uint) |state| {
+        let limit = limits::of(ordinal(device)).power;
+        milliwatts.write(told(state, device, "power").unwrap_or(limit));
         OK
     }
     nvmlDeviceGetPowerManagementLimit(device: Sensor, milliwatts: *mut c_uint) |_state| {
@@ -101,21 +116,23 @@ export! {
         megahertz.write(limits::CLOCK);
         OK
     }
-    nvmlDeviceGetEccMode(_device: Sensor, current: *mut c_uint, pending: *mut c_uint) |state| {
-        current.write(u32::from(state.script.ecc));
-        pending.write(u32::from(state.script.ecc));
+    nvmlDeviceGetEccMode(device: Sensor, current: *mut c_uint, pending: *mut c_uint) |state| {
+        let is_on = told(state, device, "ecc").unwrap_or(1);
+        current.write(is_on);
+        pending.write(is_on);
         OK
     }
     nvmlDeviceGetComputeRunningProcesses_v3(
-        _device: Sensor, count: *mut c_uint, _infos: *mut nvmlProcessInfo_t
+        device: Sensor, count: *mut c_uint, _infos: *mut nvmlProcessInfo_t
     ) |state| {
-        let Some(processes) = state.script.processes else { return NOT_SUPPORTED };
+        let Some(processes) = told(state, device, "processes") else { return NOT_SUPPORTED };
         // Who asks for the number gives no room for more.
         count.write(processes);
         if processes == 0 { OK } else { INSUFFICIENT_SIZE }
     }
-    nvmlDeviceGetVbiosVersion(_device: Sensor, text: *mut c_char, length: c_uint) |_state| {
-        put("stub", text, length as usize)
+    nvmlDeviceGetVbiosVersion(device: Sensor, text: *mut c_char, length: c_uint) |state| {
+        let version = told(state, device, "vbios").map_or("stub".into(), |it| it.to_string());
+        put(&version, text, length as usize)
     }
     nvmlDeviceGetUUID(device: Sensor, text: *mut c_char, length: c_uint) |state| {
         let Some(serial) = &state.script.serial else { return NOT_SUPPORTED };
@@ -125,8 +142,8 @@ export! {
         let Some(serial) = &state.script.serial else { return NOT_SUPPORTED };
         put(&format!("{serial}{}", ordinal(device)), text, length as usize)
     }
-    nvmlDeviceGetApplicationsClock(_device: Sensor, _kind: c_int, clock: *mut c_uint) |_state| {
-        clock.write(900);
+    nvmlDeviceGetApplicationsClock(device: Sensor, _kind: c_int, clock: *mut c_uint) |state| {
+        clock.write(told(state, device, "application").unwrap_or(1_000));
         OK
     }
     nvmlDeviceGetDefaultApplicationsClock(
@@ -149,47 +166,85 @@ export! {
         OK
     }
     nvmlDeviceGetTotalEccErrors(
-        _device: Sensor, kind: c_int, _counter: c_int, count: *mut u64
+        device: Sensor, kind: c_int, _counter: c_int, count: *mut u64
     ) |state| {
-        // One corrected error for each launch, none that is not.
-        count.write(if kind == 0 { state.launches } else { 0 });
+        // One corrected error for each launch, none that is not but those that are planted.
+        let planted = told(state, device, "ecc_errors").unwrap_or(0);
+        count.write(if kind == 0 { state.launches } else { planted.into() });
         OK
     }
     nvmlDeviceGetRemappedRows(
-        _device: Sensor, corrected: *mut c_uint, uncorrected: *mut c_uint,
+        device: Sensor, corrected: *mut c_uint, uncorrected: *mut c_uint,
         pending: *mut c_uint, failure: *mut c_uint
-    ) |_state| {
-        for count in [corrected, uncorrected, pending, failure] { count.write(0); }
+    ) |state| {
+        for count in [corrected, uncorrected] { count.write(0); }
+        pending.write(told(state, device, "remap_pending").unwrap_or(0));
+        failure.write(told(state, device, "remap_failed").unwrap_or(0));
         OK
     }
-    nvmlDeviceGetPcieReplayCounter(_device: Sensor, count: *mut c_uint) |_state| {
-        count.write(0);
+    nvmlDeviceGetPcieReplayCounter(device: Sensor, count: *mut c_uint) |state| {
+        count.write(told(state, device, "replays").unwrap_or(0));
         OK
     }
-    nvmlDeviceGetCurrPcieLinkGeneration(_device: Sensor, value: *mut c_uint) |_state| {
-        value.write(5);
+    nvmlDeviceGetCurrPcieLinkGeneration(device: Sensor, value: *mut c_uint) |state| {
+        value.write(told(state, device, "generation").unwrap_or(5));
         OK
     }
-    nvmlDeviceGetCurrPcieLinkWidth(_device: Sensor, value: *mut c_uint) |state| {
-        value.write(state.script.lanes);
+    nvmlDeviceGetCurrPcieLinkWidth(device: Sensor, value: *mut c_uint) |state| {
+        value.write(told(state, device, "lanes").unwrap_or(16));
         OK
     }
-    nvmlDeviceGetMaxPcieLinkGeneration(_device: Sensor, value: *mut c_uint) |_state| {
-        value.write(5);
+    nvmlDeviceGetMaxPcieLinkGeneration(device: Sensor, value: *mut c_uint) |state| {
+        value.write(told(state, device, "generation_most").unwrap_or(5));
         OK
     }
-    nvmlDeviceGetMaxPcieLinkWidth(_device: Sensor, value: *mut c_uint) |_state| {
-        value.write(16);
+    nvmlDeviceGetMaxPcieLinkWidth(device: Sensor, value: *mut c_uint) |state| {
+        value.write(told(state, device, "lanes_most").unwrap_or(16));
         OK
     }
-    nvmlDeviceGetNvLinkState(_device: Sensor, link: c_uint, active: *mut c_uint) |state| {
-        let Some(up) = state.script.nvlinks else { return NOT_SUPPORTED };
+    nvmlDeviceGetNvLinkState(device: Sensor, link: c_uint, active: *mut c_uint) |state| {
+        let Some(up) = told(state, device, "nvlinks") else { return NOT_SUPPORTED };
         active.write(u32::from(link < up));
         OK
     }
     nvmlDeviceGetNvLinkErrorCounter(
-        _device: Sensor, _link: c_uint, _counter: c_int, _count: *mut u64
-    ) |_state| { NOT_SUPPORTED }
+        device: Sensor, link: c_uint, counter: c_int, count: *mut u64
+    ) |state| {
+        let Some(errors) = told(state, device, "nvlink_errors") else { return NOT_SUPPORTED };
+        // All of them are replays of the first link.
+        count.write(if link == 0 && counter == 0 { errors.into() } else { 0 });
+        OK
+    }
+    nvmlDeviceGetMigMode(device: Sensor, current: *mut c_uint, pending: *mut c_uint) |state| {
+        let Some(mode) = told(state, device, "migmode") else { return NOT_SUPPORTED };
+        current.write(mode);
+        pending.write(mode);
+        OK
+    }
+    nvmlDeviceGetVirtualizationMode(device: Sensor, kind: *mut c_uint) |state| {
+        // NVML_GPU_VIRTUALIZATION_MODE_VGPU.
+        kind.write(if told(state, device, "vgpu") == Some(1) { 2 } else { 0 });
+        OK
+    }
+    nvmlSystemGetConfComputeState(state_of: *mut nvmlConfComputeSystemState_t) |state| {
+        let Some(is_on) = state.script.planted.of(0, "confidential") else { return NOT_SUPPORTED };
+        (*state_of).ccFeature = is_on;
+        OK
+    }
+    nvmlDeviceGetGpuFabricInfoV(device: Sensor, info: *mut nvmlGpuFabricInfo_v3_t) |state| {
+        let Some(fabric) = state.script.planted.fabric(ordinal(device)) else {
+            return NOT_SUPPORTED;
+        };
+        let third = std::mem::size_of::<nvmlGpuFabricInfo_v3_t>() as c_uint | 3 << 24;
+        if (*info).version != third { return ARGUMENT_VERSION_MISMATCH; }
+        (*info).clusterUuid = [fabric.cluster; 16];
+        (*info).status = fabric.status;
+        (*info).cliqueId = fabric.clique;
+        (*info).state = fabric.state;
+        (*info).healthMask = fabric.mask;
+        (*info).healthSummary = fabric.summary;
+        OK
+    }
     nvmlDeviceGetFieldValues(
         _device: Sensor, count: c_int, values: *mut nvmlFieldValue_t
     ) |_state| {

@@ -20,12 +20,9 @@
 //! | `gpu2.lost@5` | launches on device 2 answer 999 from its fifth on, as on a GPU that is gone |
 //! | `late=3@5` | the host is too late for the fifth gate and the two after it, which give up |
 //! | `slow=2` | everything takes twice the time; how fast each part of a device is: [`crate::speed`] |
-//! | `lanes=8` | lanes of PCI Express in use, as NVML says |
-//! | `nvlinks=17` | NVLinks that are up; unknown if absent |
+//! | `lanes=8`, `gpu3.fabric=2`, .. | states that NVML tells of: [`crate::planted`] |
 //! | `reasons=64` | why NVML says the clock is held; `gpu3.reasons=64@1`: on one |
 //! | `xid=79` | a fault that NVML reports |
-//! | `ecc=0` | memory is not protected, as NVML says |
-//! | `processes=2` | processes on each device, as NVML says; unknown if absent |
 //! | `stuck=60` | the driver takes this many seconds to start |
 //! | `flip=output/1000` | a bit of one product in 1,000 is flipped: [`crate::flips`] |
 //! | `registers=ENTRY:64` | registers of this kernel leave a block at most 64 threads |
@@ -35,7 +32,7 @@
 //! As on a real device, a code that breaks a context (214, 7xx but 701 and 720) is what every later
 //! call answers too.
 
-use crate::{flips::Flip, speed::Speeds};
+use crate::{flips::Flip, planted::Planted, speed::Speeds};
 use std::collections::BTreeMap;
 
 /// A script, read.
@@ -83,19 +80,13 @@ pub struct Script {
     pub speeds: Speeds,
     /// Bits that are flipped in products.
     pub flips: Vec<Flip>,
-    /// Lanes of PCI Express.
-    pub lanes: u32,
-    /// NVLinks that are up.
-    pub nvlinks: Option<u32>,
+    /// States that NVML tells of.
+    pub planted: Planted,
     /// Bits that NVML gives as reasons for the clock: of which device, where not of all, and from
     /// which of its launches on.
     reasons: Vec<(Option<i32>, u64, u64)>,
     /// A fault that NVML reports once.
     pub xid: Option<u64>,
-    /// Whether NVML says that memory is protected.
-    pub ecc: bool,
-    /// Processes on each device.
-    pub processes: Option<u32>,
     /// Seconds that the driver takes to start.
     pub stuck: u64,
     /// Kernels whose registers leave a block this many threads at most.
@@ -130,12 +121,9 @@ impl Default for Script {
             slow: 1.0,
             speeds: Speeds::default(),
             flips: Vec::new(),
-            lanes: 16,
-            nvlinks: None,
+            planted: Planted::default(),
             reasons: Vec::new(),
             xid: None,
-            ecc: true,
-            processes: None,
             stuck: 0,
             registers: Vec::new(),
             text: None,
@@ -165,7 +153,8 @@ impl Script {
             script.take(word).ok_or_else(|| format!("{word:?} is no word of a script"))?;
         }
         let flips = script.flips.iter().map(Flip::device).max().unwrap_or(0);
-        let (named, devices) = (script.speeds.largest().max(flips), script.devices);
+        let states = script.planted.largest();
+        let (named, devices) = (script.speeds.largest().max(flips).max(states), script.devices);
         match named >= devices.max(1) {
             true => Err(format!("gpu{named} is named, and there are {devices}: add \"gpus=N\"")),
             false => Ok(script),
@@ -193,6 +182,9 @@ impl Script {
             return Some(());
         }
         let (name, value) = part.split_once('=')?;
+        if let Some(taken) = self.planted.take(name, value) {
+            return taken;
+        }
         match name {
             "driver" => self.driver = value.parse().ok()?,
             "images" => self.images = Some(value.parse().ok()?),
@@ -211,8 +203,6 @@ impl Script {
                 let (count, from) = value.split_once('@')?;
                 self.late = Some((count.parse().ok()?, from.parse().ok()?));
             }
-            "lanes" => self.lanes = value.parse().ok()?,
-            "nvlinks" => self.nvlinks = Some(value.parse().ok()?),
             "reasons" => self.hold(None, value)?,
             of if of.starts_with("gpu") && of.ends_with(".reasons") => {
                 let gpu = of.strip_prefix("gpu")?.strip_suffix(".reasons")?;
@@ -224,8 +214,6 @@ impl Script {
                 self.attached.push((gpu.parse().ok()?, value.parse().ok()?));
             }
             "xid" => self.xid = Some(value.parse().ok()?),
-            "ecc" => self.ecc = value != "0",
-            "processes" => self.processes = Some(value.parse().ok()?),
             "registers" => {
                 let (entry, most) = value.split_once(':')?;
                 self.registers.push((entry.to_owned(), most.parse().ok()?));

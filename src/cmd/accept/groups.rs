@@ -68,6 +68,7 @@ impl Group {
                 peer_links: self.profile.expected.peer_links,
                 lanes: gpu.and_then(|gpu| gpu.lanes),
                 processes: gpu.and_then(|gpu| gpu.processes),
+                modes: gpu.map(|gpu| gpu.modes.clone()).unwrap_or_default(),
                 is_busy_host: properties.backend == "host" && passive::is_busy(&state.host),
                 ..Facts::default()
             };

@@ -13,8 +13,9 @@ use super::{
     estimate,
     exit::{self, Usage},
     global::Global,
+    gpu_state,
     output::{self, shown},
-    plan,
+    parent, plan,
     progress::Progress,
     records::{self, gpus},
     signals,
@@ -554,6 +555,12 @@ fn describe(header: &mut Header, device: &dyn Device, args: &RunArgs) {
     if choice::is_host(&header.device.backend) {
         // First, and so the last that a summary names: they spoil no figure.
         header.environment.warnings.splice(0..0, choice::unused_drivers());
+    }
+    let Properties { backend, ordinal, .. } = device.properties();
+    // Of repeats the acceptance that starts them says it.
+    let is_repeat = std::env::var_os(parent::LAUNCHER).is_some() && args.side_by_side.is_none();
+    if !choice::is_host(backend) && !is_repeat {
+        header.environment.warnings.extend(gpu_state::of_one(&args.root, backend, *ordinal));
     }
     header.environment.warnings.extend(session::planted::words());
     header.environment.warnings.extend(kernels::words());

@@ -4,6 +4,7 @@
 mod bindings;
 mod cublaslt;
 mod driver;
+mod fabric;
 mod launching;
 mod limits;
 mod nvml;
@@ -85,6 +86,15 @@ impl Backend for Cuda {
         of_each(driver(), at_rest)
     }
 
+    fn at_rest_of(&self, ordinal: u32) -> Option<Gpu> {
+        let driver = driver().ok()?;
+        driver.device(ordinal).is_ok().then(|| at_rest(&driver, ordinal))
+    }
+
+    fn hiding(&self) -> Option<String> {
+        CUDA.hidden()
+    }
+
     fn limits(&self, ordinal: u32, _root: &Path) -> Result<Box<dyn Limits>> {
         let (driver, nvml) = (driver()?, nvml::nvml()?);
         let (pci, mig) = place(&driver, ordinal).ok_or_else(|| {
@@ -98,7 +108,10 @@ impl Backend for Cuda {
 
 /// One GPU at rest.
 fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
+    let slice = driver.device(ordinal).ok().and_then(|device| driver.name(device));
+    let slice = slice.and_then(|name| Some(format!("MIG {}", name.split_once(" MIG ")?.1)));
     let gpu = driver.shown(ordinal, identity(driver, ordinal));
+    let gpu = Gpu { partition: slice.clone(), ..gpu };
     let Some(sensors) = sensors(driver, ordinal) else { return gpu };
     let (settings, remaps) = (sensors.settings(), sensors.row_remaps());
     let (now, most) = (sensors.pcie(), sensors.pcie_max());
@@ -116,6 +129,10 @@ fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
         clock_locks: settings.clock_locks,
         held_by: sensors.reading().reasons.map(held_by),
         processes: sensors.processes(),
+        // A slice has no links of its own.
+        fabric: if slice.is_none() { sensors.fabric() } else { None },
+        partition: slice.or_else(|| sensors.partition()),
+        modes: sensors.modes(),
         ..gpu
     }
 }
@@ -136,9 +153,6 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
     }
     let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
     let mut findings = Vec::new();
-    if let Some(errors) = sensors.counters().ecc_uncorrected {
-        findings.push(Finding::of_errors(&what, errors, "ECC", "nvidia-smi --gpu-reset"));
-    }
     if let Some((generation, width)) = sensors.pcie() {
         let found = format!("PCIe {generation} x{width} now, {} NVLinks up", sensors.nvlinks());
         findings.push(Finding::ok(&what, found));

@@ -128,6 +128,11 @@ impl Nvml {
 }
 
 impl Sensors {
+    /// NVML's own handle of it.
+    pub(super) fn device(&self) -> &Device<'static> {
+        &self.0
+    }
+
     /// Vendor and device, as `10de:2335`.
     pub fn pci_id(&self) -> Option<String> {
         let id = self.0.pci_info().ok()?.pci_device_id;

@@ -179,9 +179,13 @@ pub struct KernelSet {
 }
 
 impl Vendor {
-    /// What hides devices from the driver, as the user wrote it: `CUDA_VISIBLE_DEVICES=1`.
+    /// What hides devices from the driver, as the user wrote it: `CUDA_VISIBLE_DEVICES=1`; every
+    /// variable that is set.
     pub fn hidden(&self) -> Option<String> {
-        self.hiding.iter().find_map(|name| Some(format!("{name}={}", env::var(name).ok()?)))
+        let set = self.hiding.iter();
+        let set = set.filter_map(|name| Some(format!("{name}={}", env::var(name).ok()?)));
+        let all: Vec<String> = set.collect();
+        (!all.is_empty()).then(|| all.join(" and "))
     }
 
     /// What it means that the driver shows no device: nothing is there to measure, or it is hidden,

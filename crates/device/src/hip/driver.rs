@@ -42,7 +42,9 @@ pub static HIP: Vendor = Vendor {
     no_device: &[hip_sys::hipErrorNoDevice, hip_sys::hipErrorInvalidDevice],
     no_device_remedy: NO_DEVICE_REMEDY,
     on_the_bus: pci::AMD,
-    hiding: &["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"],
+    // HIP takes CUDA's variable for its own where its own is not set (AMD, "GPU isolation
+    // techniques").
+    hiding: &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"],
     check: status::CHECK,
     codes: status::CODES,
     flags: Flags {

@@ -34,6 +34,7 @@ use fizeau_record::{Environment, identity};
 use limits::HwmonLimits;
 use sensors::Sensors;
 use std::path::Path;
+use topology::Partition;
 
 /// The backend.
 pub struct Hip;
@@ -84,6 +85,15 @@ impl Backend for Hip {
         of_each(driver(), at_rest)
     }
 
+    fn at_rest_of(&self, ordinal: u32) -> Option<Gpu> {
+        let driver = driver().ok()?;
+        driver.device(ordinal).is_ok().then(|| at_rest(&driver, ordinal))
+    }
+
+    fn hiding(&self) -> Option<String> {
+        HIP.hidden()
+    }
+
     fn limits(&self, ordinal: u32, root: &Path) -> Result<Box<dyn Limits>> {
         let driver = driver()?;
         let place = driver.pci(driver.device(ordinal)?).ok_or_else(|| {
@@ -96,9 +106,26 @@ impl Backend for Hip {
 /// One GPU at rest.
 fn at_rest(driver: &Driver, ordinal: u32) -> Gpu {
     let gpu = driver.shown(ordinal, identity(driver, ordinal));
-    let Some(sensors) = sensors(driver, ordinal) else { return gpu };
+    let place = driver.pci_of(ordinal);
+    match place.and_then(|place| topology::pci_folder(&place)) {
+        Some(folder) => of_folder(&folder, gpu),
+        None => gpu,
+    }
+}
+
+/// What the kernel tells of a GPU in its folder on the PCI bus, added to what is known of it.
+pub(crate) fn of_folder(folder: &Path, gpu: Gpu) -> Gpu {
+    let partition = Partition::of(folder).spelled();
+    let gpu = Gpu {
+        partition: (!partition.is_empty()).then_some(partition),
+        hive: topology::hive(folder),
+        ..gpu
+    };
+    let Some(sensors) = Sensors::of(folder) else { return gpu };
     let settings = sensors.settings();
     Gpu {
+        peer_links: gpu.peer_links.or_else(|| sensors.links_up()),
+        link_errors: sensors.link_errors(),
         firmware: settings.vbios,
         ecc: settings.ecc,
         ecc_uncorrected: sensors.errors().1,
@@ -118,12 +145,7 @@ fn of_device(driver: &Driver, ordinal: u32) -> Vec<Finding> {
         return vec![Finding::ok(&what, STUB)];
     }
     let Some(sensors) = sensors(driver, ordinal) else { return Vec::new() };
-    let mut findings = Vec::new();
-    if let Some(errors) = sensors.errors().1 {
-        findings.push(Finding::of_errors(&what, errors, "memory", "amd-smi reset --gpureset"));
-    }
-    findings.extend(sensors.links().map(|found| Finding::ok(&what, found)));
-    findings
+    sensors.links().map(|found| Finding::ok(&what, found)).into_iter().collect()
 }
 
 /// The kernel's view of a device.

@@ -36,6 +36,10 @@ const RESIDENCIES: [u64; 5] = [HARDWARE, POWER_CAP, THERMAL, THERMAL, THERMAL];
 const THROTTLERS: [(std::ops::Range<u32>, u64); 4] =
     [(0..16, POWER_CAP), (16..32, BOARD), (32..56, THERMAL), (56..64, HARDWARE)];
 
+/// The file of the errors of xGMI and WAFL links (`AMDGPU_RAS_BLOCK__XGMI_WAFL` of the kernel's
+/// amdgpu_ras.h).
+const LINKS: &str = "xgmi_wafl_err_count";
+
 impl Sensors {
     /// Of the device whose folder on the PCI bus this is; none where it shows neither source.
     pub fn of(folder: &Path) -> Option<Sensors> {
@@ -89,11 +93,22 @@ impl Sensors {
         Some(u64::from_str_radix(mask, 16).ok()? & 1 == 1)
     }
 
-    /// Memory errors of all blocks, corrected and not.
+    /// Memory errors of all blocks, corrected and not; those of links are
+    /// [`link_errors`](Self::link_errors).
     pub fn errors(&self) -> (Option<u64>, Option<u64>) {
+        self.errors_of(|block| block != LINKS)
+    }
+
+    /// Errors of xGMI links that were not corrected.
+    pub fn link_errors(&self) -> Option<u64> {
+        self.errors_of(|block| block == LINKS).1
+    }
+
+    /// Errors of those blocks whose files are chosen, corrected and not.
+    fn errors_of(&self, is_wanted: impl Fn(&str) -> bool) -> (Option<u64>, Option<u64>) {
         let mut sums = (None, None);
         let entries = fs::read_dir(self.folder.join("ras")).into_iter().flatten().flatten();
-        for entry in entries {
+        for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_wanted)) {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
             for line in text.lines() {
                 let Some((kind, count)) = line.split_once(':') else { continue };
@@ -231,6 +246,7 @@ mod tests {
             ("hwmon/hwmon3/freq1_input", b"1700000000\n"),
             ("ras/umc_err_count", b"ue: 1\nce: 4\n"),
             ("ras/gfx_err_count", b"ue: 0\nce: 2\n"),
+            ("ras/xgmi_wafl_err_count", b"ue: 3\nce: 7\n"),
             ("pcie_replay_count", b"3\n"),
         ]);
         let seen = sensors.reading();
@@ -238,6 +254,7 @@ mod tests {
         assert_eq!((seen.clock, seen.memory_clock, seen.reasons), (Some(1700), None, None));
         let counted = sensors.counters();
         assert_eq!((counted.ecc_corrected, counted.ecc_uncorrected), (Some(6), Some(1)));
+        assert_eq!(sensors.link_errors(), Some(3));
         assert_eq!((counted.pcie_replays, counted.energy), (Some(3), None));
     }
 

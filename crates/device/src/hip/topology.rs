@@ -22,6 +22,12 @@ pub fn pci_id(folder: &Path) -> Option<String> {
     Some(format!("{}:{}", number("vendor")?, number("device")?))
 }
 
+/// The hive of devices that xGMI joins, as the kernel numbers it (`xgmi_hive_info/xgmi_hive_id` of
+/// the kernel's amdgpu_xgmi.c); `None` where it makes no such file, as for devices without xGMI.
+pub fn hive(folder: &Path) -> Option<String> {
+    word(&folder.join("xgmi_hive_info"), "xgmi_hive_id").filter(|hive| !hive.is_empty())
+}
+
 /// How a device is divided: `SPX` shows all its dies as one device, `CPX` each as one; `NPS1` has
 /// one domain of memory, `NPS4` four.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

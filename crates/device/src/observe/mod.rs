@@ -1,6 +1,7 @@
 //! A node at rest, observed: the kernel's files below a root, and what drivers tell of their GPUs.
 //! Nothing here puts load on anything.
 
+mod domain;
 mod host;
 mod identity;
 mod log;
@@ -10,7 +11,7 @@ mod pci;
 pub use identity::identity;
 
 use crate::BACKENDS;
-use fizeau_domain::node_state::{Gpu, NodeState};
+use fizeau_domain::node_state::{Gpu, Hiding, NodeState};
 use fizeau_record::file;
 pub use host::busy;
 use std::{fs, path::Path};
@@ -24,6 +25,7 @@ pub fn kernel(root: &Path) -> NodeState {
         gpus: pci::gpus(root),
         interfaces: network::interfaces(root),
         host: host::host(root),
+        domain: domain::domain(root),
         ..NodeState::default()
     };
     for (folder, name) in [("proc", "/proc"), ("sys", "/sys")] {
@@ -39,6 +41,10 @@ pub fn kernel(root: &Path) -> NodeState {
         Err(why) => state.unread.push(format!("PCI ACS: {why}")),
     }
     state.iommu = pci::iommu(root);
+    if state.domain.has_switch() && !state.domain.sees_processes {
+        let why = "only the processes of a container are to be seen, not the system's";
+        state.unread.push(format!("NVLink's services (fabric manager, NVLSM): {why}"));
+    }
     match log::text(&root.join("dev/kmsg")) {
         Ok(text) => state.faults = Some(fizeau_domain::node_state::faults(&text)),
         Err(why) => state.unread.push(format!("faults of this boot (/dev/kmsg): {why}")),
@@ -51,18 +57,43 @@ pub fn add_drivers(state: &mut NodeState) -> Drivers {
     let told: Vec<Gpu> = BACKENDS.iter().flat_map(|backend| backend.at_rest()).collect();
     for gpu in told {
         let place = |one: &Gpu| one.pci.as_ref().map(|pci| pci.to_lowercase());
-        let known =
-            state.gpus.iter_mut().find(|one| place(one) == place(&gpu) && place(one).is_some());
-        match known {
+        // Slices and partitions of a GPU are all at its place on the bus.
+        let is_its =
+            |one: &Gpu| place(one) == place(&gpu) && place(one).is_some() && !one.has_driver;
+        match state.gpus.iter_mut().find(|one| is_its(one)) {
             Some(known) => merge(known, gpu),
             None => state.gpus.push(gpu),
         }
     }
+    state.hiding = hiding();
     let broken = BACKENDS.iter().filter_map(|backend| backend.broken());
     Drivers {
         broken: broken.map(|error| error.to_string()).collect(),
         without_devices: BACKENDS.iter().filter_map(|one| one.without_devices()).collect(),
     }
+}
+
+/// Adds what a driver tells of one of its GPUs alone; nothing where there is no such driver or GPU.
+pub fn add_gpu(state: &mut NodeState, backend: &str, ordinal: u32) {
+    let told = BACKENDS.iter().find(|one| one.name() == backend);
+    let Some(gpu) = told.and_then(|one| one.at_rest_of(ordinal)) else { return };
+    let place = gpu.pci.as_ref().map(|pci| pci.to_lowercase());
+    state.gpus.retain(|one| one.pci.as_ref().map(|pci| pci.to_lowercase()) == place);
+    match state.gpus.first_mut() {
+        Some(known) => merge(known, gpu),
+        None => state.gpus.push(gpu),
+    }
+}
+
+/// The variables by which a user hides GPUs, of each vendor whose driver shows any or is hidden
+/// from.
+fn hiding() -> Vec<Hiding> {
+    let vendors = [("cuda", "10de"), ("hip", "1002")];
+    let one = |(name, vendor): (&str, &str)| {
+        let backend = BACKENDS.iter().find(|one| one.name() == name)?;
+        Some(Hiding { vendor: vendor.into(), by: backend.hiding()? })
+    };
+    vendors.into_iter().filter_map(one).collect()
 }
 
 /// What drivers that are installed say where their devices cannot be measured.
@@ -76,10 +107,28 @@ pub struct Drivers {
 
 /// Adds a driver's words to those of the PCI bus, which go first where both tell.
 fn merge(known: &mut Gpu, told: Gpu) {
-    let lanes = known.lanes.or(told.lanes);
-    let generation = known.generation.or(told.generation);
-    let pci_id = known.pci_id.take().or(told.pci_id.clone());
-    *known = Gpu { lanes, generation, pci_id, pci: known.pci.take(), ..told };
+    // The kernel tells what AMD's driver does not.
+    let bus = std::mem::take(known);
+    *known = Gpu {
+        lanes: bus.lanes.or(told.lanes),
+        generation: bus.generation.or(told.generation),
+        pci_id: bus.pci_id.or(told.pci_id),
+        pci: bus.pci,
+        firmware: told.firmware.or(bus.firmware),
+        ecc: told.ecc.or(bus.ecc),
+        ecc_uncorrected: told.ecc_uncorrected.or(bus.ecc_uncorrected),
+        bad_pages: told.bad_pages.or(bus.bad_pages),
+        peer_links: told.peer_links.or(bus.peer_links),
+        hive: told.hive.or(bus.hive),
+        link_errors: told.link_errors.or(bus.link_errors),
+        partition: told.partition.or(bus.partition),
+        power_limit: told.power_limit.or(bus.power_limit),
+        power_default: told.power_default.or(bus.power_default),
+        clock_locks: told.clock_locks.or(bus.clock_locks),
+        held_by: told.held_by.or(bus.held_by),
+        processes: told.processes.or(bus.processes),
+        ..told
+    };
 }
 
 /// A file's text without the line's end; `None` where it cannot be read.

@@ -1,7 +1,10 @@
 //! The PCI bus as sysfs shows it: GPUs with their links, bridges, the IOMMU.
 
 use super::{names, word};
-use crate::pci::{AMD, DEVICES, NVIDIA, addresses};
+use crate::{
+    hip,
+    pci::{AMD, DEVICES, NVIDIA, addresses},
+};
 use fizeau_domain::node_state::Gpu;
 use fizeau_record::file;
 use std::{collections::BTreeSet, path::Path};
@@ -15,13 +18,17 @@ pub fn gpus(root: &Path) -> Vec<Gpu> {
         let number = |file: &str| of(file).map(|text| text.trim_start_matches("0x").to_owned());
         let lanes = |file: &str| of(file)?.parse().ok().filter(|lanes| *lanes > 0);
         let generation = |file: &str| generation(&of(file)?);
-        Gpu {
+        let gpu = Gpu {
             name: place.clone(),
             pci_id: number("vendor").zip(number("device")).map(|(v, d)| format!("{v}:{d}")),
             pci: Some(place),
             lanes: pair(lanes("current_link_width"), lanes("max_link_width")),
             generation: pair(generation("current_link_speed"), generation("max_link_speed")),
             ..Gpu::default()
+        };
+        match gpu.pci_id.as_ref().is_some_and(|id| id.starts_with("1002:")) {
+            true => hip::of_folder(&folder, gpu),
+            false => gpu,
         }
     };
     let mut places: Vec<String> =

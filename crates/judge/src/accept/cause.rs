@@ -1,6 +1,7 @@
 //! Causes: what is to blame for a failure, where the pattern of losses and states names it.
 
 use super::{Action, Resource};
+use fizeau_domain::node_state::mode;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -24,6 +25,11 @@ pub enum Cause {
     Kernel,
     /// Host memory on another NUMA node than the device's.
     NumaNode,
+    /// What joins the GPUs of a node or rack: NVLink's switches and the services that manage them,
+    /// xGMI's hive.
+    ScaleUp,
+    /// A mode that encrypts or shares: confidential computing, a vGPU.
+    Mode,
     /// A network interface, its cable or its port.
     NetworkInterface,
     /// What joins nodes: a switch, an uplink or a cable, and no one node.
@@ -65,6 +71,8 @@ impl Cause {
             Cause::WrongResult | Cause::MemoryStack | Cause::PeerLink => Action::ResetGpu,
             Cause::DeviceLost => Action::Restart,
             Cause::HalfWidth
+            | Cause::ScaleUp
+            | Cause::Mode
             | Cause::Thermal
             | Cause::PowerCap
             | Cause::WeakSilicon
@@ -90,6 +98,8 @@ impl fmt::Display for Cause {
             Cause::WeakSilicon => "weak silicon",
             Cause::Kernel => "one kernel or library, since other arithmetic is whole",
             Cause::NumaNode => "host memory on another NUMA node",
+            Cause::ScaleUp => "the domain that joins GPUs (NVLink's switches, xGMI)",
+            Cause::Mode => "a mode that encrypts or shares",
             Cause::NetworkInterface => "a network interface, its cable or port",
             Cause::Fabric => "a switch, an uplink or a cable between nodes",
             Cause::BusyDevice => "another process on the device",
@@ -128,6 +138,9 @@ pub struct Facts {
     pub is_busy_host: bool,
     /// Whether its links to some peers are slow, and those to others are not.
     pub has_some_slow_peers: bool,
+    /// Modes that make it slower by design: `fizeau_domain::node_state::mode`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<String>,
 }
 
 /// What one device lost, by resource: the relative loss against its bar's reference, and whether it
@@ -159,6 +172,7 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
         of.map(|one| one.loss).max_by(f64::total_cmp)
     };
     let fails = |resource: Resource| worst(resource).is_some();
+    let has_mode = |mode: &str| facts.modes.iter().any(|one| one == mode);
     let is_held = |word: &str| facts.held_by.iter().any(|reason| reason.contains(word));
     // A clock that is too low slows all arithmetic by as much.
     let has_whole_arithmetic = || {
@@ -173,6 +187,9 @@ pub fn name(failed: Resource, all: &[Loss], facts: &Facts) -> Cause {
     match failed {
         _ if facts.is_busy_host => Cause::BusyHost,
         _ if is_own && facts.processes.is_some_and(|count| count > 0) => Cause::BusyDevice,
+        // A time slice of a GPU is slower in all that it does, and encryption in what it copies.
+        _ if is_own && has_mode(mode::VGPU) => Cause::Mode,
+        Resource::HostLink if has_mode(mode::VGPU) || has_mode(mode::CONFIDENTIAL) => Cause::Mode,
         Resource::Memory if !fails(Resource::Arithmetic) => {
             let loss = worst(Resource::Memory).unwrap_or(0.0);
             let stacks = [*STACKS.end(), *STACKS.start()].map(|count| 1.0 / f64::from(count));
@@ -233,6 +250,7 @@ mod tests {
         use Resource::*;
         let held = |word: &str| Facts { held_by: vec![word.into()], ..Facts::default() };
         let plain = Facts::default();
+        let in_mode = |mode: &str| Facts { modes: vec![mode.into()], ..Facts::default() };
         let links = |count| Facts { peer_links: Some(count), ..Facts::default() };
         for (failed, all, facts, cause) in [
             (Memory, vec![lost(Memory, 0.167), lost(Arithmetic, 0.0)], &plain, Cause::MemoryStack),
@@ -308,6 +326,9 @@ mod tests {
                 Cause::HalfWidth,
             ),
             (Network, vec![lost(Network, 0.1)], &plain, Cause::NetworkInterface),
+            (HostLink, vec![lost(HostLink, 0.5)], &in_mode(mode::CONFIDENTIAL), Cause::Mode),
+            (Memory, vec![lost(Memory, 0.167)], &in_mode(mode::CONFIDENTIAL), Cause::MemoryStack),
+            (Arithmetic, vec![lost(Arithmetic, 0.5)], &in_mode(mode::VGPU), Cause::Mode),
         ] {
             assert_eq!(name(failed, &all, facts), cause, "{failed:?} {all:?} {facts:?}");
         }

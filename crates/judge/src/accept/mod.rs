@@ -16,6 +16,7 @@ pub mod node;
 pub mod passive;
 pub mod profile;
 pub mod reading;
+pub mod scale_up;
 pub mod shared;
 
 use fizeau_domain::{node_state::Board, verdict::Verdict};

@@ -1,8 +1,8 @@
 //! Passive checks: verdicts on a node at rest, from what the kernel and the drivers tell.
 
-use super::{Action, Judged, Level, cause::Cause, profile::Expected};
+use super::{Action, Judged, Level, cause::Cause, profile::Expected, scale_up};
 use fizeau_domain::{
-    node_state::{Gpu, Host, Interface, NodeState},
+    node_state::{Gpu, Hiding, Host, Interface, NodeState, mode},
     verdict::Verdict,
 };
 use std::collections::BTreeSet;
@@ -43,11 +43,7 @@ pub fn judge(state: &NodeState, expected: &Expected, level: Level) -> Vec<Judged
         let words = format!("nothing of {folder} is to be seen: what it tells is not judged");
         Judged::of_state("kernel's files", NODE, Verdict::Inconclusive, words)
     }));
-    for gpu in &state.gpus {
-        all.extend(of_gpu(gpu, expected).into_iter().map(|one| Judged { stub: gpu.stub, ..one }));
-    }
-    all.extend(equality(&state.gpus));
-    all.extend(faults(state));
+    all.extend(of_gpus(state, expected));
     for interface in &state.interfaces {
         all.extend(of_interface(interface, expected));
     }
@@ -57,6 +53,37 @@ pub fn judge(state: &NodeState, expected: &Expected, level: Level) -> Vec<Judged
         all.extend(quiet(&state.host));
     }
     all
+}
+
+/// Those of GPUs, of what joins them, and of the faults that the log has of them: what `doctor` and
+/// `run` say too.
+pub fn of_gpus(state: &NodeState, expected: &Expected) -> Vec<Judged> {
+    let mut all = Vec::new();
+    for gpu in &state.gpus {
+        let its = hidden(gpu, state).map_or_else(|| of_gpu(gpu, expected), |one| vec![one]);
+        all.extend(its.into_iter().map(|one| Judged { stub: gpu.stub, ..one }));
+    }
+    all.extend(equality(&state.gpus));
+    all.extend(faults(state));
+    all.extend(scale_up::judge(state, expected));
+    all
+}
+
+/// The variables that hide GPUs of a vendor from their driver; those of every vendor where none is
+/// given.
+fn hiding(state: &NodeState, vendor: Option<&str>) -> Option<String> {
+    let its = |one: &&Hiding| vendor.is_none_or(|vendor| one.vendor == vendor);
+    let all: BTreeSet<&str> = state.hiding.iter().filter(its).map(|one| one.by.as_str()).collect();
+    (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(" and "))
+}
+
+/// A GPU that the user hides from its driver: no fault, and not judged.
+fn hidden(gpu: &Gpu, state: &NodeState) -> Option<Judged> {
+    let vendor = gpu.pci_id.as_ref().and_then(|id| id.split(':').next());
+    let by = hiding(state, vendor).filter(|_| !gpu.has_driver)?;
+    let words = format!("{by} hides it from its driver: unset that to have it judged");
+    let one = Judged::of_state("GPU presence", &gpu.name, Verdict::Inconclusive, words);
+    Some(one.because(Cause::Settings))
 }
 
 fn judged(check: &str, device: &str, found: Found) -> Judged {
@@ -76,8 +103,15 @@ fn presence(state: &NodeState, expected: &Expected) -> Vec<Judged> {
     let shown = state.gpus.iter().filter(|gpu| gpu.has_driver).count();
     if let Some(wanted) = expected.gpus {
         let words = format!("{shown} of {wanted} GPUs");
-        let found = either(shown == wanted, words, Cause::Missing);
-        all.push(Judged { stub, ..judged("GPU count", NODE, found) });
+        let one = match hiding(state, None).filter(|_| shown < wanted) {
+            Some(by) => {
+                let words = format!("{words}: {by} hides others");
+                Judged::of_state("GPU count", NODE, Verdict::Inconclusive, words)
+                    .because(Cause::Settings)
+            }
+            None => judged("GPU count", NODE, either(shown == wanted, words, Cause::Missing)),
+        };
+        all.push(Judged { stub, ..one });
     } else if shown > 0 {
         let words = format!("{shown} GPUs; the profile does not say how many there should be");
         all.push(Judged { stub, ..judged("GPU count", NODE, Ok(words)) });
@@ -97,12 +131,21 @@ fn of_gpu(gpu: &Gpu, expected: &Expected) -> Vec<Judged> {
         let one = judged(check, &gpu.name, found);
         // A reset is what a pending remap waits for.
         let waits = gpu.remap_failed != Some(true) && gpu.remap_pending == Some(true);
+        let is_unclear = one.verdict == Verdict::Fail && is_unclear(gpu, check);
         match check == "row remaps" && waits {
             true => Judged { action: Some(Action::ResetGpu), ..one },
+            false if is_unclear => Judged { verdict: Verdict::Inconclusive, ..one },
             false => one,
         }
     };
     told.map(one).chain(error_correction(gpu, expected)).collect()
+}
+
+/// Whether what looks like a fault may be as it was meant: clocks that a user holds where no profile
+/// says whether they may be, and the link that a hypervisor shows of a GPU that it divides.
+fn is_unclear(gpu: &Gpu, check: &str) -> bool {
+    let is_vgpu = gpu.modes.iter().any(|one| one == mode::VGPU);
+    check == "clocks" || is_vgpu && check.starts_with("PCI Express")
 }
 
 /// Whether memory is protected, which some parts are sold without.
@@ -177,7 +220,13 @@ fn settings(gpu: &Gpu, expected: &Expected) -> Looked {
     let clocks = gpu.clock_locks.clone().map(|words| {
         // AMD's level at rest is `auto`; any other word holds the clocks.
         let is_fine = words == "auto" || expected.held_clocks;
-        either(is_fine, format!("held: {words}"), Cause::Settings)
+        let words = match is_fine {
+            true => format!("held: {words}"),
+            false => format!(
+                "held: {words}; the profile says whether they may be, by held_clocks = true"
+            ),
+        };
+        either(is_fine, words, Cause::Settings)
     });
     let reasons = gpu.held_by.as_ref().map(|held| {
         let slow = |word: &&String| word.contains("slowdown") || word.contains("brake");
@@ -185,6 +234,11 @@ fn settings(gpu: &Gpu, expected: &Expected) -> Looked {
             Some(word) => Err((format!("at rest, and held by: {word}"), Cause::Thermal)),
             None => Ok("nothing holds its clock".into()),
         }
+    });
+    let partition = gpu.partition.clone().zip(expected.partition.clone()).map(|(is, wanted)| {
+        // Where the kernel tells of the units alone, nothing is known of the memory.
+        let is_it = is == wanted || wanted.starts_with(&format!("{is}/"));
+        either(is_it, format!("{is}, the profile wants {wanted}"), Cause::Settings)
     });
     let processes = gpu
         .processes
@@ -195,6 +249,7 @@ fn settings(gpu: &Gpu, expected: &Expected) -> Looked {
         ("clocks", clocks),
         ("clock reasons", reasons),
         ("processes", processes),
+        ("partition", partition),
     ]
 }
 
@@ -219,10 +274,16 @@ fn equality(gpus: &[Gpu]) -> Vec<Judged> {
         one("same driver", |gpu| &gpu.driver),
         one("same firmware", |gpu| &gpu.firmware),
         one("same part", |gpu| &gpu.pci_id),
+        one("same partition", |gpu| &gpu.partition).filter(|_| !shown.iter().any(is_divided)),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Whether a GPU is divided by MIG, whose slices may differ on purpose.
+fn is_divided(gpu: &&Gpu) -> bool {
+    gpu.partition.as_ref().is_some_and(|partition| partition.starts_with("MIG"))
 }
 
 /// A fault that asks for something to be done: its number, what it is, and what to do.
@@ -406,190 +467,4 @@ fn quiet(host: &Host) -> Vec<Judged> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use fizeau_domain::node_state::Fault;
-
-    /// A node of two GPUs at which nothing is wrong.
-    fn healthy() -> NodeState {
-        let gpu = |at: u32| Gpu {
-            name: format!("cuda:{at}"),
-            pci: Some(format!("0000:{:02x}:00.0", at + 1)),
-            has_driver: true,
-            driver: Some("580.1".into()),
-            firmware: Some("96".into()),
-            lanes: Some([16, 16]),
-            generation: Some([1, 5]),
-            ecc: Some(true),
-            ecc_uncorrected: Some(0),
-            remap_pending: Some(false),
-            remap_failed: Some(false),
-            peer_links: Some(18),
-            power_limit: Some(700.0),
-            power_default: Some(700.0),
-            held_by: Some(Vec::new()),
-            processes: Some(0),
-            ..Gpu::default()
-        };
-        let interface = Interface {
-            name: "mlx5_0/1".into(),
-            state: Some("4: ACTIVE".into()),
-            gigabits: Some(400.0),
-            ..Interface::default()
-        };
-        NodeState {
-            gpus: vec![gpu(0), gpu(1)],
-            interfaces: vec![interface],
-            redirecting_bridges: Some(Vec::new()),
-            faults: Some(Vec::new()),
-            host: Host {
-                memory_gib: Some(2_000.0),
-                nodes_gib: vec![1_000.0, 1_000.0],
-                cpus: Some([192, 192]),
-                governors: vec!["performance".into()],
-                ecc_uncorrected: Some(0),
-                load: Some(0.1),
-                ..Host::default()
-            },
-            ..NodeState::default()
-        }
-    }
-
-    fn expected() -> Expected {
-        Expected {
-            gpus: Some(2),
-            pcie_lanes: Some(16),
-            pcie_generation: Some(5),
-            peer_links: Some(18),
-            ecc: Some(true),
-            driver: Some("580.1".into()),
-            interfaces: Some(1),
-            interface_gigabits: Some(400.0),
-            memory_gib: Some(1_900.0),
-            cpus: Some(192),
-            ..Expected::default()
-        }
-    }
-
-    /// The checks that are not passed, with device, verdict and cause.
-    fn amiss(state: &NodeState, expected: &Expected) -> Vec<(String, String, Option<Cause>)> {
-        let all = judge(state, expected, Level::Quick);
-        let amiss = all.into_iter().filter(|one| one.verdict != Verdict::Pass);
-        amiss.map(|one| (one.check, one.device, one.cause)).collect()
-    }
-
-    #[test]
-    fn a_node_of_which_nothing_is_to_be_seen_does_not_pass() {
-        let hidden = NodeState { hidden: vec!["/sys".into()], ..healthy() };
-        let all = judge(&hidden, &expected(), Level::Passive);
-        let open: Vec<&Judged> =
-            all.iter().filter(|one| one.verdict == Verdict::Inconclusive).collect();
-        assert_eq!(open.len(), 1, "{open:?}");
-        assert!(open[0].words.contains("nothing of /sys is to be seen"), "{open:?}");
-    }
-
-    #[test]
-    fn a_healthy_node_passes() {
-        assert_eq!(amiss(&healthy(), &expected()), []);
-        assert!(judge(&healthy(), &expected(), Level::Quick).len() > 20);
-        assert_eq!(amiss(&healthy(), &Expected::default()), []);
-        assert_eq!(amiss(&NodeState::default(), &Expected::default()), []);
-    }
-
-    #[test]
-    fn each_planted_fault_is_found_and_no_other() {
-        type Plant = fn(&mut NodeState);
-        let plants: [(Plant, &str, &str, Cause); 19] = [
-            (
-                |s| {
-                    s.gpus.pop();
-                },
-                "GPU count",
-                "node",
-                Cause::Missing,
-            ),
-            (|s| s.gpus[1].lanes = Some([8, 16]), "PCI Express lanes", "cuda:1", Cause::HalfWidth),
-            (
-                |s| s.gpus[1].generation = Some([1, 4]),
-                "PCI Express generation",
-                "cuda:1",
-                Cause::HalfWidth,
-            ),
-            (|s| s.gpus[0].ecc = Some(false), "ECC", "cuda:0", Cause::Settings),
-            (|s| s.gpus[0].ecc_uncorrected = Some(1), "memory errors", "cuda:0", Cause::Faults),
-            (|s| s.gpus[0].remap_pending = Some(true), "row remaps", "cuda:0", Cause::Faults),
-            (|s| s.gpus[0].remap_failed = Some(true), "row remaps", "cuda:0", Cause::Faults),
-            (|s| s.gpus[0].bad_pages = Some(3), "bad pages", "cuda:0", Cause::Faults),
-            (|s| s.gpus[0].peer_links = Some(17), "links to other GPUs", "cuda:0", Cause::PeerLink),
-            (|s| s.gpus[0].power_limit = Some(500.0), "power limit", "cuda:0", Cause::PowerCap),
-            (
-                |s| s.gpus[0].clock_locks = Some("manual".into()),
-                "clocks",
-                "cuda:0",
-                Cause::Settings,
-            ),
-            (
-                |s| s.gpus[0].held_by = Some(vec!["hardware slowdown".into()]),
-                "clock reasons",
-                "cuda:0",
-                Cause::Thermal,
-            ),
-            (|s| s.gpus[0].processes = Some(1), "processes", "cuda:0", Cause::BusyDevice),
-            (|s| s.gpus[0].firmware = Some("97".into()), "same firmware", "node", Cause::Settings),
-            (
-                |s| s.interfaces[0].gigabits = Some(200.0),
-                "network rate",
-                "mlx5_0/1",
-                Cause::NetworkInterface,
-            ),
-            (|s| s.host.nodes_gib[1] = 900.0, "memory of NUMA nodes", "host", Cause::Missing),
-            (|s| s.host.cpu_quota = Some(1.0), "CPU quota", "host", Cause::CpuQuota),
-            (|s| s.host.load = Some(190.0), "idle", "host", Cause::BusyHost),
-            (|s| s.host.busy = Some(40.0), "idle", "host", Cause::BusyHost),
-        ];
-        for (plant, check, device, cause) in plants {
-            let mut state = healthy();
-            plant(&mut state);
-            let found = amiss(&state, &expected());
-            assert_eq!(found, [(check.to_owned(), device.to_owned(), Some(cause))]);
-        }
-    }
-
-    #[test]
-    fn what_spoils_measurements_counts_only_where_something_is_measured() {
-        let mut state = healthy();
-        state.host.load = Some(190.0);
-        state.host.cpu_quota = Some(1.0);
-        let of = |level| -> Vec<Verdict> {
-            judge(&state, &expected(), level).iter().map(|one| one.verdict).collect()
-        };
-        assert!(of(Level::Passive).iter().all(|one| *one == Verdict::Pass));
-        let unclear = of(Level::Quick).into_iter().filter(|one| *one == Verdict::Inconclusive);
-        assert_eq!(unclear.count(), 2);
-    }
-
-    #[test]
-    fn faults_of_the_log_name_their_device_once_and_those_of_programs_none() {
-        let mut state = healthy();
-        let fault = |number| Fault { pci: "0000:02:00".into(), number, line: String::new() };
-        state.faults = Some(vec![fault(31), fault(79), fault(79)]);
-        let all = judge(&state, &expected(), Level::Passive);
-        let failed: Vec<_> = all.iter().filter(|one| one.verdict == Verdict::Fail).collect();
-        assert_eq!(failed.len(), 1, "{failed:?}");
-        assert_eq!(
-            (failed[0].device.as_str(), failed[0].action),
-            ("cuda:1", Some(Action::Restart))
-        );
-        state.faults = Some(vec![fault(31)]);
-        assert_eq!(amiss(&state, &expected()), []);
-    }
-
-    #[test]
-    fn a_gpu_without_a_driver_is_missing() {
-        let mut state = healthy();
-        state.gpus[1].has_driver = false;
-        let found = amiss(&state, &expected());
-        assert!(found.iter().any(|one| one.0 == "GPU presence"), "{found:?}");
-        assert!(found.iter().any(|one| one.0 == "GPU count"), "{found:?}");
-    }
-}
+mod tests;

@@ -274,6 +274,18 @@ pub struct Reference {
     pub to: String,
 }
 
+/// What joins a node's GPUs by NVLink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NvlinkDomain {
+    /// No switch: PCI Express boards, bridges, GH200 alone.
+    None,
+    /// The switches of the node (HGX and DGX of A100 to B300).
+    Node,
+    /// Those of a rack (GB200 and GB300 NVL72), by which nodes are one domain.
+    Rack,
+}
+
 /// What a node has to be made up of. What is absent is not checked against a number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -290,6 +302,15 @@ pub struct Expected {
     /// Links of each GPU to the others that are up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_links: Option<u32>,
+    /// What joins the GPUs by NVLink: nothing, the switches of the node, or those of a rack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink_domain: Option<NvlinkDomain>,
+    /// How many hives xGMI joins the GPUs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xgmi_hives: Option<usize>,
+    /// How each GPU is partitioned: `whole`, `MIG 1g.18gb` for each of its slices, `SPX/NPS1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
     /// Whether memory has to be protected by error correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc: Option<bool>,

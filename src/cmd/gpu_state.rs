@@ -1,5 +1,5 @@
-//! What the passive checks of an acceptance say of this machine's GPUs, for verbs that judge nothing:
-//! `doctor` and `run` name what `accept` would fail.
+//! What the passive checks of an acceptance say of this machine's GPUs, for verbs that judge
+//! nothing: `doctor` and `run` name what `accept` would fail.
 
 use fizeau_device::observe;
 use fizeau_domain::verdict::Verdict;

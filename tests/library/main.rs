@@ -33,6 +33,7 @@ mod fleet_floors;
 mod fleet_retest;
 mod fleet_survey;
 mod fleet_zoo;
+mod floors;
 mod formats;
 mod frontier;
 mod fuzz;

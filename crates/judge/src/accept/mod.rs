@@ -69,6 +69,18 @@ pub enum Resource {
     State,
 }
 
+/// What joins a node's GPUs by NVLink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NvlinkDomain {
+    /// No switch: PCI Express boards, bridges, GH200 alone.
+    None,
+    /// The switches of the node (HGX and DGX of A100 to B300).
+    Node,
+    /// Those of a rack (GB200 and GB300 NVL72), by which nodes are one domain.
+    Rack,
+}
+
 /// What to do about a failure, in the words of NVIDIA's Xid catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

@@ -141,8 +141,8 @@ fn of_gpu(gpu: &Gpu, expected: &Expected) -> Vec<Judged> {
     told.map(one).chain(error_correction(gpu, expected)).collect()
 }
 
-/// Whether what looks like a fault may be as it was meant: clocks that a user holds where no profile
-/// says whether they may be, and the link that a hypervisor shows of a GPU that it divides.
+/// Whether what looks like a fault may be as it was meant: clocks that a user holds where no
+/// profile says whether they may be, and the link that a hypervisor shows of a GPU that it divides.
 fn is_unclear(gpu: &Gpu, check: &str) -> bool {
     let is_vgpu = gpu.modes.iter().any(|one| one == mode::VGPU);
     check == "clocks" || is_vgpu && check.starts_with("PCI Express")

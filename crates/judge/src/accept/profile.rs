@@ -5,7 +5,7 @@
 //! published figures of one part, each with its source and how good the source is), **learnt**
 //! (from an operator's own good machines: `fizeau profile learn`).
 
-use super::{Level, Resource};
+use super::{Level, NvlinkDomain, Resource};
 use fizeau_domain::{selector::Selector, spec::Tier};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -274,18 +274,6 @@ pub struct Reference {
     pub to: String,
 }
 
-/// What joins a node's GPUs by NVLink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NvlinkDomain {
-    /// No switch: PCI Express boards, bridges, GH200 alone.
-    None,
-    /// The switches of the node (HGX and DGX of A100 to B300).
-    Node,
-    /// Those of a rack (GB200 and GB300 NVL72), by which nodes are one domain.
-    Rack,
-}
-
 /// What a node has to be made up of. What is absent is not checked against a number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -302,13 +290,13 @@ pub struct Expected {
     /// Links of each GPU to the others that are up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_links: Option<u32>,
-    /// What joins the GPUs by NVLink: nothing, the switches of the node, or those of a rack.
+    /// What joins the GPUs by NVLink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nvlink_domain: Option<NvlinkDomain>,
     /// How many hives xGMI joins the GPUs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xgmi_hives: Option<usize>,
-    /// How each GPU is partitioned: `whole`, `MIG 1g.18gb` for each of its slices, `SPX/NPS1`.
+    /// How each GPU is partitioned: `whole`, `MIG 1g.18gb` (each of its slices), `SPX/NPS1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// Whether memory has to be protected by error correction.
@@ -340,8 +328,7 @@ impl Expected {
     }
 }
 
-/// Floors below this share are slips of units, and no limits: public tables have had 2,333 MB/s for
-/// 4.8 TB/s.
+/// Floors below this share are slips of units: public tables have had 2,333 MB/s for 4.8 TB/s.
 const SHARE_MIN: f64 = 0.02;
 
 /// Floors that may pass are at least this share: far below what healthy machines reach, a floor

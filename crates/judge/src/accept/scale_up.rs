@@ -5,11 +5,7 @@
 //! are, and nowhere else (GH200 alone, PCI Express boards, MIG slices, virtual machines whose
 //! switches another one manages). Where a part is sold both ways, the profile says which.
 
-use super::{
-    Action, Judged,
-    cause::Cause,
-    profile::{Expected, NvlinkDomain},
-};
+use super::{Action, Judged, NvlinkDomain, cause::Cause, profile::Expected};
 use fizeau_domain::{
     node_state::{Domain, Fabric, FabricFault, FabricHealth, FabricState, Gpu, NodeState, mode},
     verdict::Verdict,
@@ -219,8 +215,8 @@ fn fabric_manager(state: &NodeState) -> Option<Judged> {
         return is_done.then(|| pass(check, NODE, words));
     }
     let words = format!(
-        "{NOT_RUNNING}, and the node has NVSwitches: start nvidia-fabricmanager, of the driver's own \
-         version (systemctl start nvidia-fabricmanager)"
+        "{NOT_RUNNING}, and the node has NVSwitches: start nvidia-fabricmanager, of the driver's \
+         own version (systemctl start nvidia-fabricmanager)"
     );
     Some(fail(check, NODE, words))
 }

@@ -49,10 +49,11 @@ pub fn run(args: &DoctorArgs, global: &Global) -> anyhow::Result<ExitCode> {
     findings.extend(timer()?);
     findings.extend(libraries());
     findings.extend(BACKENDS.iter().flat_map(|backend| backend.findings()));
+    // Before this process itself is one that uses them.
+    findings.extend(gpu_state::of_all(&args.root, &expected).iter().map(at_rest));
     let opened = gpus_opened();
     let cannot_open = opened.iter().any(|finding| finding.state == Fail);
     findings.extend(opened);
-    findings.extend(gpu_state::of_all(&args.root, &expected).iter().map(at_rest));
     findings.extend(unknowns(&catalogue));
     match global.json {
         true => output::print_json(&findings)?,

@@ -1,5 +1,6 @@
-//! The floors of shipped profiles on what was measured: a node of eight GPUs as fast as the machines
-//! of results/ passes, and one of them that is 8 % slower fails, by the shipped profile alone.
+//! The floors of shipped profiles on what was measured: a node of eight GPUs as fast as the
+//! machines of results/ passes, and one of them that is 8 % slower fails, by the shipped profile
+//! alone.
 
 use fizeau_domain::{outcome::Outcome, units::Seconds, verdict::Verdict};
 use fizeau_judge::accept::{
@@ -48,6 +49,12 @@ fn measured(profile: &Profile, records: &[&str]) -> Record {
     record.header.command = ["fizeau", "run", "--suite", &profile.suite].map(str::to_owned).into();
     record.header.plan = best.values().map(|one| one.case().clone()).collect();
     record.outcomes = best.into_values().collect();
+    for outcome in &mut record.outcomes {
+        if let Outcome::Measured(one) = outcome {
+            // What is judged is the median: repeats need not carry the samples.
+            (one.samples.times, one.telemetry) = (Vec::new(), None);
+        }
+    }
     record
 }
 
@@ -118,7 +125,7 @@ fn part(name: &str) -> (Profile, Record) {
 fn a_node_as_fast_as_what_was_measured_passes_and_a_gpu_that_is_slower_fails() {
     for name in ["h200-sxm", "h100-sxm"] {
         let (profile, record) = part(name);
-        for seed in 0..20 {
+        for seed in 0..3 {
             let all = judged(&profile, &record, 1.0, seed);
             assert_eq!(all.len(), GPUS * CHECKS.len(), "{name}");
             let open: Vec<_> = all.iter().filter(|one| one.verdict != Verdict::Pass).collect();

@@ -108,7 +108,8 @@ fn serial_numbers_and_uuids_of_gpus_are_kept_and_go_where_they_are_redacted() {
     let bundle = |out: &str, more: &[&str]| {
         let args = ["accept", "--root", "root", "--level", "passive", "--out", out];
         let all: Vec<&str> = args.iter().chain(more).copied().collect();
-        let mut command = machine.fizeau("devices=2,serial=ZX81-9b7f", &all);
+        let script = "devices=2,serial=ZX81-9b7f,fabric=3:0:7:9c";
+        let mut command = machine.fizeau(script, &all);
         say(command.env("FIZEAU_REDACT_KEY", "0123456789abcdef"));
         let mut text = String::new();
         for entry in fs::read_dir(machine.place.path(out)).expect("a bundle").flatten() {
@@ -118,7 +119,7 @@ fn serial_numbers_and_uuids_of_gpus_are_kept_and_go_where_they_are_redacted() {
     };
     let whole = bundle("whole", &[]);
     let redacted = bundle("redacted", &["--redact", "names,serials"]);
-    for known in ["rack-7_node", "gpu-zx81-9b7f-0", "zx81-9b7f1"] {
+    for known in ["rack-7_node", "gpu-zx81-9b7f-0", "zx81-9b7f1", "9c9c9c9c-9c9c"] {
         assert!(whole.contains(known), "{known}: {whole}");
         assert!(!redacted.contains(known), "{known}: {redacted}");
     }

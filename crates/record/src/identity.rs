@@ -79,6 +79,10 @@ pub struct Gpu {
     /// Serial number of the board (AMD: unique number of the chip where the board tells none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
+    /// The number of the domain that joins it to other GPUs, perhaps of other nodes: the cluster's
+    /// UUID (NVLink), the hive's number (xGMI).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
     /// The vendor's number of the board's model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
@@ -150,7 +154,8 @@ impl Identity {
         let Machine { serial, uuid, board_serial, chassis_serial, asset_tag, .. } =
             &mut self.machine;
         let of_machine = [serial, uuid, board_serial, chassis_serial, asset_tag];
-        let of_gpus = self.gpus.iter_mut().flat_map(|gpu| [&mut gpu.uuid, &mut gpu.serial]);
+        let of_gpus =
+            self.gpus.iter_mut().flat_map(|gpu| [&mut gpu.uuid, &mut gpu.serial, &mut gpu.domain]);
         let mut all: Vec<&mut String> = of_machine.into_iter().chain(of_gpus).flatten().collect();
         for interface in &mut self.interfaces {
             let Interface { guid, macs, serial, .. } = interface;

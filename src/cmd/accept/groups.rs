@@ -113,7 +113,11 @@ pub fn devices(args: &AcceptArgs) -> anyhow::Result<Vec<Properties>> {
     for wanted in &args.device {
         if !all.iter().any(|one| &name_of(one) == wanted) {
             let known = all.iter().map(name_of).collect::<Vec<_>>().join(", ");
-            return Err(Usage(format!("--device {wanted}: there are {known}")).into());
+            let family = wanted.split(':').next().unwrap_or_default();
+            let backend = BACKENDS.iter().find(|one| one.name() == family);
+            let hides = |by| format!("; {by} says which of the machine's GPUs are shown");
+            let hidden = backend.and_then(|one| one.hiding()).map(hides).unwrap_or_default();
+            return Err(Usage(format!("--device {wanted}: there are {known}{hidden}")).into());
         }
     }
     all.retain(|one| args.device.contains(&name_of(one)));

@@ -73,9 +73,17 @@ struct Node {
 /// Rows that fail: device, check, action.
 type Rows = BTreeSet<(String, String, String)>;
 
-/// Checks that follow from what a profile wants, which a run has none of.
-const OF_PROFILE: [&str; 6] =
-    ["GPU count", "PCI Express generation", "links to other GPUs", "ECC", "partition", "xGMI hive"];
+/// Checks that a run does not have: those that follow from what a profile wants, and processes,
+/// since it is one itself.
+const NOT_OF_A_RUN: [&str; 7] = [
+    "processes",
+    "GPU count",
+    "PCI Express generation",
+    "links to other GPUs",
+    "ECC",
+    "partition",
+    "xGMI hive",
+];
 
 /// Tries all states, several at once, and says of each what is wrong with what was said of it.
 fn assert_all(node: &Node, states: &[Planted]) {
@@ -113,6 +121,10 @@ fn tried(node: &Node, state: &Planted) -> Vec<String> {
         Fails(rows) => rows.iter().map(|(d, c, a)| (str(d), str(c), str(a))).collect(),
     };
     let mut wrong = Vec::new();
+    let verified = say(&mut command(&["verify", "out"]));
+    if !verified.out.contains("all with the same result") {
+        wrong.push(format!("{}: verify: {}{}", state.name, verified.out, verified.err));
+    }
     let mut differ = |verb: &str, said: &BTreeSet<_>, wanted: &BTreeSet<_>| {
         if said != wanted {
             let name = state.name;
@@ -134,7 +146,7 @@ fn tried(node: &Node, state: &Planted) -> Vec<String> {
         return [wrong, vec![format!("{}: no record: {}", state.name, ran.err)]].concat();
     };
     let of_run = |(of, check, action): (String, String, String)| {
-        let is_told = (&of == device || of == "node") && !OF_PROFILE.contains(&check.as_str());
+        let is_told = (&of == device || of == "node") && !NOT_OF_A_RUN.contains(&check.as_str());
         // A run looks at its own GPU alone.
         (is_told && !check.starts_with("same ")).then_some((check, action))
     };

@@ -54,6 +54,10 @@ fn a_refusal_says_which_variable_hides_what() {
         assert_eq!(said.code, Some(2), "{}", said.err);
         let words = format!("{device} has 2, counted from 0; {variable}=1,3 says which");
         assert!(said.err.contains(&words), "{}", said.err);
+        let args = ["accept", "--level", "passive", "--device", &beyond];
+        let said = say(machine.fizeau("devices=4", &args).env(variable, "1,3"));
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains(&format!("{variable}=1,3 says which")), "{}", said.err);
         let args = ["list", "--suite", "stub.toml", "--device", device];
         let said = say(machine.fizeau("devices=4", &args).env(variable, ""));
         assert_eq!(said.code, Some(3), "{}", said.err);

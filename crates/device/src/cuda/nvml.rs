@@ -166,6 +166,7 @@ impl Sensors {
             part_number: self.0.board_part_number().ok(),
             vbios: self.0.vbios_version().ok(),
             inforom: self.0.info_rom_image_version().ok(),
+            domain: self.fabric().and_then(|fabric| fabric.cluster),
             ..identity::Gpu::default()
         }
     }

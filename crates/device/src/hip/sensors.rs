@@ -2,7 +2,7 @@
 
 use super::{
     metrics::{self, Metrics},
-    topology::word,
+    topology::{hive, word},
 };
 use crate::gpu::sensors::{Counters, ReadSensors, Reading};
 use fizeau_domain::units::Watts;
@@ -80,6 +80,7 @@ impl Sensors {
         identity::Gpu {
             serial: of("serial_number").or_else(|| of("unique_id")),
             part_number: of("product_number"),
+            domain: hive(&self.folder).filter(|hive| hive != "0"),
             vbios: of("vbios_version"),
             ..identity::Gpu::default()
         }

@@ -551,3 +551,29 @@ fn a_changed_kernel_model_or_damaged_entry_is_run_again() {
     }
     assert_eq!(of(&first, 32).expect("a compiler").run(&[], None).text, "one\n");
 }
+
+#[test]
+fn fused_operations_are_what_they_are_defined_as() {
+    let folder = tempfile::tempdir().expect("a directory");
+    for lanes in [32, 64] {
+        let Some(model) = model(folder.path(), "fused.cpp", lanes) else { return };
+        let said = model.run(&[], None);
+        assert!(said.code == Some(0) && said.text.contains("checks passed"), "{}", said.text);
+    }
+    for (wait, left) in [
+        // Epsilon is left out.
+        ("squares / f32(p.width) + p.epsilon", "squares / f32(p.width)"),
+        // The residual is not written back.
+        ("put(rows.updated, i * TURN + mine, kept[i]);", ""),
+        // The gate and what it lets through are exchanged.
+        ("gate * reciprocal(1.0f +", "value_at(ups[i], j) * reciprocal(1.0f +"),
+        // Scales of other blocks.
+        ("at / (SHARING * EACH)] =", "blocks - 1 - at / (SHARING * EACH)] ="),
+        // A scale by the largest of some elements alone.
+        ("mask = SHARING / 2;", "mask = SHARING / 4;"),
+        // Nothing is planted.
+        ("", ""),
+    ] {
+        check_without("fused.cpp", "fused/portable.cu", wait, left);
+    }
+}

@@ -125,6 +125,10 @@ DEVICE f32 power_of_two(f32 x) {
 #endif
 }
 
+// 1 / x and 1 / sqrt(x), off by a unit in the last place.
+DEVICE f32 reciprocal(f32 x) { return __builtin_amdgcn_rcpf(x); }
+DEVICE f32 reciprocal_root(f32 x) { return __builtin_amdgcn_rsqf(x); }
+
 // Zero, which no compiler knows: blocks are one-dimensional.
 DEVICE u32 zero() { return __builtin_amdgcn_workitem_id_y(); }
 

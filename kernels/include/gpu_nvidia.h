@@ -101,6 +101,29 @@ DEVICE f32 power_of_two(f32 x) {
   return power;
 }
 
+// 1 / x and 1 / sqrt(x), off by 2^-22 of themselves at most (PTX ISA: rcp.approx.ftz.f32,
+// rsqrt.approx.ftz.f32).
+DEVICE f32 reciprocal(f32 x) {
+  f32 got;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(got) : "f"(x));
+  return got;
+}
+DEVICE f32 reciprocal_root(f32 x) {
+  f32 got;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(got) : "f"(x));
+  return got;
+}
+
+#if __CUDA_ARCH__ >= 890
+#define HAS_E4M3
+// Two of 8 bits, the first in the low byte; see e4m3.h.
+DEVICE u32 pair_e4m3(f32 low, f32 high) {
+  u16 pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+#endif
+
 // Zero, which no compiler knows: blocks are one-dimensional. What depends on it is not folded, and
 // not left to the one lane that some targets have for values that a warp shares.
 DEVICE u32 zero() { return threadIdx.y; }

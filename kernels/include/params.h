@@ -117,6 +117,21 @@ struct AttentionParams {
 };
 static_assert(sizeof(AttentionParams) == 144, "the mirror");
 
+// What stands between the products of a layer; crates/domain/src/case/fused.rs. Rows after each other.
+struct FusedParams {
+  const bf16* input;     // norm: rows x width; swiglu: rows x 2 width, the gate before up
+  const bf16* residual;  // norm: what the input is added to
+  bf16* updated;         // norm: their sum
+  const bf16* weight;    // norm: of each column
+  void* output;          // rows x width
+  f32* scales;           // of each 128 elements of a row, where an output has such
+  u32 rows;
+  u32 width;
+  f32 epsilon;           // norm: added to the mean of squares
+  f32 inverse;           // of the scale of all, where an output has one
+};
+static_assert(sizeof(FusedParams) == 64, "the mirror");
+
 // What a rank received of a collective: copies of what ranks send, or sums of it.
 struct CheckParams {
   const void* values;

@@ -26,7 +26,7 @@ template <class T> struct Array {
 };
 
 // -3 .. 4
-e4m3 made_e4m3(i32 value) {
+[[maybe_unused]] e4m3 made_e4m3(i32 value) {
   const u8 sizes[5] = {0x00, 0x38, 0x40, 0x44, 0x48};
   return {u8(value < 0 ? 0x80 | sizes[-value] : sizes[value])};
 }

@@ -6,7 +6,7 @@ namespace {
 u32 checked = 0;
 
 u64 random_state = 1;
-i32 small_integer() {
+[[maybe_unused]] i32 small_integer() {
   random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
   return i32(random_state >> 33) % 8 - 3;
 }

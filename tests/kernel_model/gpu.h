@@ -381,6 +381,8 @@ template <class T> T load_fresh(const T* from) {
 }
 
 DEVICE f32 larger(f32 a, f32 b) { return std::fmax(a, b); }
+DEVICE f32 reciprocal(f32 x) { return 1.0f / x; }
+DEVICE f32 reciprocal_root(f32 x) { return 1.0f / std::sqrt(x); }
 DEVICE f32 power_of_two(f32 x) { return x < -126.0f ? 0.0f : std::exp2(x); }
 
 template <class T> T aligned_load(const T* from) {

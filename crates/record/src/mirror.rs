@@ -8,9 +8,9 @@
 
 use fizeau_domain::{
     case::{
-        Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory, Instruction,
-        KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing, StreamOperation,
-        Transfer,
+        Access, AttentionKind, Buffers, CacheSide, Collective, Contents, Fused, HostMemory,
+        Instruction, KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing,
+        StreamOperation, Transfer,
     },
     dtype::Dtype,
     units::{Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts},
@@ -55,7 +55,7 @@ shared!(String, bool, u32, u64, f64, [u32; 2], BTreeMap<Dtype, f64>);
 shared!(Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts);
 // Names.
 shared!(Dtype, KernelName, StreamOperation, CacheSide, Contents, Access, Transfer, HostMemory);
-shared!(Launching, Routing, AttentionKind, Mask, Lengths, Collective, Place, Buffers);
+shared!(Launching, Fused, Routing, AttentionKind, Mask, Lengths, Collective, Place, Buffers);
 shared!(MemoryPattern, Instruction);
 
 impl<W: Mirror> Mirror for Option<W> {

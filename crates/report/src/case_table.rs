@@ -125,7 +125,7 @@ pub fn rate(measurement: &Measurement) -> Cell {
         Point::Latency(_) | Point::Instruction(_) | Point::Launch(_) | Point::Sdc(_) => {
             Cell::Time(median)
         }
-        Point::Access(_) => Cell::Bandwidth(measurement.work.memory / median),
+        Point::Access(_) | Point::Fused(_) => Cell::Bandwidth(measurement.work.memory / median),
         Point::Transfer(point) if point.transfer.is_latency() => Cell::Time(median),
         Point::Transfer(point) => Cell::Bandwidth(point.moved() / median),
         Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
@@ -157,7 +157,12 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
     let tier = match (foreign, light) {
         (Some(target), _) => text(&format!("portable, not made for {target}")),
         (None, Some(light)) => text(tier_name(light.tier)),
-        (None, None) if is_partly_cached(measurement, ceilings) => text("partly cached"),
+        (None, None) if is_partly_cached(measurement, ceilings) => {
+            text(match measurement.case.point {
+                Point::Fused(_) => "in caches",
+                _ => "partly cached",
+            })
+        }
         (None, None) => ceilings.unknown_architecture.as_ref().map_or(Cell::Absent, |_| {
             text(&format!("{}, limit unknown", kind_of(&measurement.case.kernel)))
         }),
@@ -193,6 +198,7 @@ fn is_partly_cached(measurement: &Measurement, ceilings: &Ceilings) -> bool {
     let working_set = match measurement.case.point {
         Point::Stream(point) => point.working_set,
         Point::Access(point) => point.working_set,
+        Point::Fused(_) => measurement.work.memory,
         _ => return false,
     };
     let is_hot = measurement.cache == Cache::Hot;

@@ -182,6 +182,10 @@ impl Ceilings {
             Point::Access(point) => {
                 memory.filter(|_| !point.access.on_chip() && self.in_memory(point.working_set))
             }
+            // A cache may hold what was written a moment ago.
+            Point::Fused(_) => {
+                memory.filter(|_| measurement.cache == Cache::Cold || self.in_memory(work.memory))
+            }
             Point::Latency(_)
             | Point::Instruction(_)
             | Point::Collective(_)

@@ -3,10 +3,12 @@
 use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name};
 use fizeau_domain::{
     case::{
-        Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents,
-        Instruction, InstructionPoint, LatencyPoint, Launching, Lengths, Mask, MemoryNode,
-        MemoryPattern, Place, Point, SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
+        Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents, Fused,
+        FusedPoint, Instruction, InstructionPoint, LatencyPoint, Launching, Lengths, Mask,
+        MemoryNode, MemoryPattern, Place, Point, SdcPoint, StreamOperation, Transfer,
+        TransferPoint, Work,
     },
+    dtype::Dtype,
     spec::{SpeedOfLight, Tier, headline},
 };
 
@@ -204,6 +206,7 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             p.m, p.groups, p.routing, p.k, p.n, p.dtype
         ),
         Point::Attention(p) => attention(p),
+        Point::Fused(p) => fused(p),
         Point::Collective(p) => collective(p),
         Point::Access(p) => match p.access {
             Access::Gather => format!(
@@ -234,6 +237,25 @@ pub fn measured(point: &Point, is_host: bool) -> String {
         }
         .to_owned(),
         Point::Sdc(p) => sdc(p),
+    }
+}
+
+fn fused(point: &FusedPoint) -> String {
+    let FusedPoint { rows, width, .. } = point;
+    let output = match point.output {
+        Dtype::Fp8 => "8-bit floats by one scale for all",
+        Dtype::Fp8Block => "8-bit floats by a scale for each 128 of a row",
+        _ => "bf16",
+    };
+    match point.fused {
+        Fused::Norm => format!(
+            "fused residual addition and RMSNorm: {rows} rows of {width} bf16 are added to as many \
+             of a residual, which is written back, and normalised into {output}."
+        ),
+        Fused::Swiglu => format!(
+            "fused SwiGLU: {rows} rows of {width} bf16 gates, and as many of ups behind them, \
+             become silu(gate) * up in {output}."
+        ),
     }
 }
 
@@ -438,6 +460,10 @@ fn check(point: &Point) -> &'static str {
         Point::Grouped(_) => "as GEMM, group by group.",
         Point::Attention(_) => {
             "f64 softmax over the same inputs, and planted keys and values whose sums are exact."
+        }
+        Point::Fused(_) => {
+            "every element: sums with the residual bit by bit; each output is the rounding of a \
+             number within the stated bound of the same operation in f64."
         }
         Point::Collective(_) => "every rank's buffer: copies bitwise, sums within rounding.",
         Point::Access(_) => "every element.",

@@ -27,6 +27,7 @@ mod discovery;
 pub mod explain;
 pub mod format;
 mod frontier;
+mod fused;
 pub mod generations;
 mod headline;
 mod headline_sensors;

@@ -2,7 +2,7 @@
 
 use super::{
     Block, Ceilings, Cell, Chart, Column, Document, HeatMap, Table, Weight, access, attention,
-    brief, case_table, chart, consistency, headline, heat, integrity, level, rank, regime,
+    brief, case_table, chart, consistency, fused, headline, heat, integrity, level, rank, regime,
     reproduce, sensors,
     startup_fit::{FIT_ERROR_MAX, fit_startup},
     summary, transfer, wire_bandwidth, without_numbers,
@@ -48,7 +48,7 @@ pub fn document(record: &Record) -> Document {
 
 /// What stands under each heading, in reading order; headings with nothing under them are left out
 /// by the caller.
-fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 14] {
+fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 15] {
     let charts = |charts: Vec<Chart>| charts.into_iter().map(Block::Chart).collect::<Vec<_>>();
     let maps = |maps: Vec<HeatMap>| maps.into_iter().map(Block::HeatMap).collect::<Vec<_>>();
     let table = |table: Option<Table>| table.map(Block::Table).into_iter().collect::<Vec<_>>();
@@ -77,6 +77,7 @@ fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>)
         ("Launches", table(access::launches(record))),
         ("Arithmetic", arithmetic),
         ("Attention", attention),
+        ("Fused operations", table(fused::table(record, ceilings))),
         ("Silent corruption", table(integrity::table(record))),
         ("Collectives", collective),
         ("Ranks", ranks),

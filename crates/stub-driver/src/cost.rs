@@ -251,6 +251,18 @@ fn of(name: &str, params: Parameters<'_>) -> Option<Cost> {
             product(entry, [m, n, k], params.word(44)?)
         }
         ("attention", _) => attention(entry, params)?,
+        ("fused", _) => {
+            let cells = params.word(48)? * params.word(52)?;
+            let written = match entry.dtype {
+                "bf16" => 2.0,
+                "fp8" => 1.0,
+                // Scales of 4 bytes for 128 elements.
+                _ => 1.0 + 4.0 / 128.0,
+            };
+            let updated = if name.starts_with("fused_norm") { 2.0 } else { 0.0 };
+            let bytes = cells * (4.0 + updated + written);
+            Cost::moving(bytes, bytes)
+        }
         ("collective", _) => {
             let (length, terms) = (params.long(24)?, params.long(56)?.max(1.0));
             let bytes = length * width(entry.dtype);

@@ -8,6 +8,7 @@ pub mod cpuinfo;
 pub mod cpus;
 mod dmi;
 mod environment;
+mod fused;
 mod gemm;
 mod instruction;
 mod kernel;
@@ -132,6 +133,7 @@ impl HostDevice {
             compute::kernels(),
             gemm::kernels(),
             attention::kernels(),
+            fused::kernels(),
             sdc::kernels(),
         ];
         let runs_here = |kernel: &HostKernel| {

@@ -3,8 +3,8 @@
 //! computed of a case fits in 64 bits and in little memory.
 
 use super::{
-    AccessPoint, AttentionPoint, Case, CollectivePoint, GemmPoint, GroupedPoint, InstructionPoint,
-    LatencyPoint, Mask, Point, SdcPoint, StreamPoint, TransferPoint,
+    AccessPoint, AttentionPoint, Case, CollectivePoint, FusedPoint, GemmPoint, GroupedPoint,
+    InstructionPoint, LatencyPoint, Mask, Point, SdcPoint, StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -98,6 +98,7 @@ impl Point {
             Point::Gemm(point) => point.check(),
             Point::Grouped(point) => point.check(),
             Point::Attention(point) => point.check(),
+            Point::Fused(point) => point.check(),
             Point::Collective(point) => point.check(),
             Point::Access(point) => units(point.units).and_then(|()| point.check()),
             Point::Transfer(point) => point.check(),
@@ -178,6 +179,22 @@ impl GroupedPoint {
 
 fn sides(sizes: [(&str, u32); 3]) -> Result<(), String> {
     sizes.into_iter().try_for_each(|(name, size)| within(name, size, 1..=SIZE_MAX))
+}
+
+impl FusedPoint {
+    /// Refuses rows of nothing, too large ones, and element types that no output has.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        within("rows", self.rows, 1..=SIZE_MAX)?;
+        within("width", self.width, 1..=SIZE_MAX)?;
+        if !FusedPoint::OUTPUTS.contains(&self.output) {
+            let known = FusedPoint::OUTPUTS.map(|dtype| dtype.name()).join(", ");
+            return Err(format!("output = {}: it is one of {known}", self.output));
+        }
+        Ok(())
+    }
 }
 
 impl AttentionPoint {
@@ -274,8 +291,8 @@ mod tests {
     use super::*;
     use crate::{
         case::{
-            Access, AttentionKind, Collective, ComputePoint, HostMemory, Instruction, KernelName,
-            LaunchPoint, Launching, Lengths, Routing, StreamOperation, Transfer,
+            Access, AttentionKind, Collective, ComputePoint, Fused, HostMemory, Instruction,
+            KernelName, LaunchPoint, Launching, Lengths, Routing, StreamOperation, Transfer,
         },
         dtype::Dtype,
     };
@@ -321,6 +338,11 @@ mod tests {
         let routing = Routing::Balanced;
         let grouped = GroupedPoint { dtype, m: 1, n: 1, k: 1, groups: 1 << 20, routing };
         refused(Point::Grouped(grouped), "groups = 1048576");
+        let (rows, width) = (1, 0);
+        let fused = FusedPoint { fused: Fused::Norm, output: Dtype::Bf16, rows, width };
+        refused(Point::Fused(fused), "width = 0");
+        let fused = FusedPoint { output: Dtype::F64, width: 8, ..fused };
+        refused(Point::Fused(fused), "output = f64: it is one of bf16, fp8, fp8block");
         refused(
             Point::Latency(LatencyPoint { working_set: none, side: None, pair: None }),
             "working_set = 0",
@@ -385,6 +407,12 @@ mod tests {
             Point::Compute(ComputePoint { dtype, units }),
             Point::Gemm(gemm),
             Point::Grouped(grouped),
+            Point::Fused(FusedPoint {
+                fused: Fused::Swiglu,
+                output: Dtype::Fp8Block,
+                rows: side,
+                width: side,
+            }),
             Point::Attention(longest(Mask::Causal, Lengths::Equal, None)),
             Point::Attention(longest(Mask::Causal, Lengths::Ragged, Some(1))),
             Point::Attention(longest(Mask::Window(u32::MAX), Lengths::Equal, None)),

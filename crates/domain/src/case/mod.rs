@@ -3,6 +3,7 @@
 
 mod attention;
 mod collective;
+mod fused;
 mod grouped;
 pub mod limits;
 mod machine;
@@ -11,6 +12,7 @@ mod wire_bytes;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask, Sequence};
 pub use collective::{Buffers, Collective, CollectivePoint, Place};
+pub use fused::{Fused, FusedPoint};
 pub use grouped::{GroupedPoint, Routing};
 pub use machine::{
     Access, AccessPoint, HostMemory, Instruction, InstructionPoint, LaunchPoint, Launching,
@@ -81,6 +83,8 @@ pub enum Point {
     Grouped(GroupedPoint),
     /// Attention, forward.
     Attention(AttentionPoint),
+    /// Several steps between products in one, which memory bounds.
+    Fused(FusedPoint),
     /// A collective over all ranks.
     Collective(CollectivePoint),
     /// Access to memory other than in streams.
@@ -269,6 +273,7 @@ impl Point {
             Point::Gemm(point) => point.work(),
             Point::Grouped(point) => point.work(),
             Point::Attention(point) => point.work(),
+            Point::Fused(point) => point.work(),
             Point::Collective(point) => point.work(),
             Point::Access(point) => point.work(),
             Point::Transfer(point) => point.work(),
@@ -283,6 +288,7 @@ impl Point {
         match self {
             Point::Stream(_) => Some(Dtype::F64),
             Point::Latency(_)
+            | Point::Fused(_)
             | Point::Access(_)
             | Point::Transfer(_)
             | Point::Launch(_)
@@ -314,6 +320,7 @@ impl Point {
             Point::Gemm(_)
             | Point::Grouped(_)
             | Point::Attention(_)
+            | Point::Fused(_)
             | Point::Collective(_)
             | Point::Transfer(_)
             | Point::Launch(_)
@@ -342,6 +349,7 @@ impl Point {
             | Point::Gemm(_)
             | Point::Grouped(_)
             | Point::Attention(_)
+            | Point::Fused(_)
             | Point::Access(_) => false,
         }
     }
@@ -356,6 +364,7 @@ impl Point {
             Point::Gemm(_) => "gemm",
             Point::Grouped(_) => "grouped",
             Point::Attention(_) => "attention",
+            Point::Fused(_) => "fused",
             Point::Collective(_) => "collective",
             Point::Access(_) => "access",
             Point::Transfer(_) => "transfer",
@@ -453,6 +462,7 @@ impl fmt::Display for Point {
             }
             Point::Grouped(p) => write!(f, "{p}"),
             Point::Attention(p) => write!(f, "{p}"),
+            Point::Fused(p) => write!(f, "{p}"),
             Point::Collective(p) => write!(f, "{p}"),
         }
     }

@@ -2,7 +2,9 @@
 
 use super::Params;
 use crate::{
-    case::{Access, AttentionKind, Instruction, InstructionPoint, Launching, StreamOperation},
+    case::{
+        Access, AttentionKind, Fused, Instruction, InstructionPoint, Launching, StreamOperation,
+    },
     dtype::Dtype,
 };
 use bytemuck::Zeroable;
@@ -38,6 +40,8 @@ pub enum Operation {
         /// Dimensions of a query (and key) and of a value; `None` for a kernel of any.
         dims: Option<[u32; 2]>,
     },
+    /// `fused/norm/bf16`: a fused operation, and the element type of its output.
+    Fused(Fused, Dtype),
     /// `access/gather`: access to memory other than in streams.
     Access(Access),
     /// `transfer/copy`: one copy between two memories.
@@ -84,6 +88,7 @@ impl Operation {
             Operation::Gemm(_) => Params::Gemm(Zeroable::zeroed()),
             Operation::Grouped(_) => Params::Grouped(Zeroable::zeroed()),
             Operation::Attention { .. } => Params::Attention(Zeroable::zeroed()),
+            Operation::Fused(..) => Params::Fused(Zeroable::zeroed()),
             Operation::Access(_) => Params::Access(Zeroable::zeroed()),
             Operation::Copy => Params::Transfer(Zeroable::zeroed()),
             Operation::Launch(_) => Params::Launch(Zeroable::zeroed()),
@@ -125,6 +130,7 @@ impl fmt::Display for Operation {
                 write!(f, "{dtype}")?;
                 dims.map_or(Ok(()), |[dim_qk, dim_v]| write!(f, "/{dim_qk}x{dim_v}"))
             }
+            Operation::Fused(fused, output) => write!(f, "fused/{fused}/{output}"),
             Operation::Access(access) => write!(f, "access/{access}"),
             Operation::Copy => f.write_str("transfer/copy"),
             Operation::Launch(launching) => write!(f, "launch/{launching}"),
@@ -165,6 +171,7 @@ impl FromStr for Operation {
             "gemm" => one_of(Dtype::ALL, rest).map(Operation::Gemm),
             "grouped" => one_of(Dtype::ALL, rest).map(Operation::Grouped),
             "attention" => attention(rest),
+            "fused" => fused(rest),
             "access" => one_of(Access::ALL, rest).map(Operation::Access),
             "transfer" => (rest == "copy").then_some(Operation::Copy),
             "launch" => one_of(Launching::ALL, rest).map(Operation::Launch),
@@ -224,6 +231,12 @@ fn attention(text: &str) -> Option<Operation> {
     Some(Operation::Attention { kind, dtype: one_of(Dtype::ALL, dtype)?, dims })
 }
 
+/// `norm/bf16`.
+fn fused(text: &str) -> Option<Operation> {
+    let (fused, output) = text.split_once('/')?;
+    Some(Operation::Fused(one_of(Fused::ALL, fused)?, one_of(Dtype::ALL, output)?))
+}
+
 /// The one of some values that is written like this.
 fn one_of<T: fmt::Display, const N: usize>(all: [T; N], text: &str) -> Option<T> {
     all.into_iter().find(|one| one.to_string() == text)
@@ -255,6 +268,7 @@ mod tests {
             "attention/prefill/bf16/192x128",
             "attention/mla/fp8",
             "attention/f32",
+            "fused/norm/fp8block",
             "access/mix_3r1w",
             "transfer/copy",
             "launch/graph",
@@ -279,6 +293,7 @@ mod tests {
             "",
             "latency/",
             "gemm/f31",
+            "fused/norm",
             "attention/bf16/128",
             "stream",
             "util/evict",

@@ -123,6 +123,8 @@ closed_set! {
     Grouped(GroupedParams),
     /// `attention/*`.
     Attention(AttentionParams),
+    /// `fused/*`.
+    Fused(FusedParams),
     /// `access/*`.
     Access(AccessParams),
     /// `transfer/copy`.
@@ -347,6 +349,33 @@ shared_with_kernels! {
         pub slot_first: u32,
         /// How many there are: 1 where the part has all keys, and leaves its output itself.
         pub slots: u32,
+    }
+
+    /// Of a fused operation; see [`crate::case::FusedPoint`]. All arrays are row-major; those that an
+    /// operation has not are 0.
+    pub struct FusedParams {
+        /// Of `norm` rows x width; of `swiglu` rows x 2 width, the gate before up. `bf16`.
+        pub input: u64,
+        /// Of `norm`: what the input is added to, rows x width, `bf16`.
+        pub residual: u64,
+        /// Of `norm`: where the sum is left, rows x width, `bf16`.
+        pub updated: u64,
+        /// Of `norm`: a weight for each column, `bf16`.
+        pub weight: u64,
+        /// Rows x width, of the output's element type.
+        pub output: u64,
+        /// Of an output with scales: an `f32` for each block of 128 elements of a row, rows x
+        /// blocks; an element times its scale is the value.
+        pub scales: u64,
+        /// Rows.
+        pub rows: u32,
+        /// Elements of a row of the output.
+        pub width: u32,
+        /// Of `norm`: added to the mean of squares.
+        pub epsilon: f32,
+        /// Of an output with one scale: what values are multiplied by, the scale's reciprocal. No
+        /// unit.
+        pub inverse: f32,
     }
 
     /// Of `collective/check_...`: how many elements that a rank received are not what they should

@@ -229,6 +229,7 @@ fn is_open(operation: Operation) -> bool {
         Operation::Stream(_)
         | Operation::Latency
         | Operation::Access(_)
+        | Operation::Fused(..)
         | Operation::Gemm(_)
         | Operation::Grouped(_)
         | Operation::Attention { .. } => true,

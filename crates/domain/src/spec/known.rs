@@ -77,6 +77,7 @@ fn written_share(point: &Point) -> f64 {
             let bits = p.dtype.output().bits() as f64;
             share(rows * f64::from(p.dim_v) * bits / 8.0, all)
         }
+        Point::Fused(p) => share(p.written().0 as f64, all),
         Point::Transfer(_) => 0.5,
         _ => 0.0,
     }
@@ -274,6 +275,9 @@ impl Known<'_> {
         match point {
             Point::Access(access) if access.access.on_chip() => false,
             Point::Stream(_) | Point::Access(_) => point.work().memory.0 >= long,
+            // Cold ones take turns with copies that no cache holds together: what is written
+            // leaves for memory as well.
+            Point::Fused(_) => !self.conditions.hot || point.work().memory.0 >= long,
             _ => false,
         }
     }

@@ -157,13 +157,18 @@ pub fn headline(lights: &[SpeedOfLight]) -> Option<Tier> {
 /// Whether caches may keep an unknown part of a stream from one iteration to the next: hot, and
 /// between one and four last-level caches long. Its speeds of light are guards then, which count
 /// every byte that a cache could keep as kept, and a share of one says nothing of the kernel: at an
-/// equal rate it would jump by a third at four caches.
+/// equal rate it would jump by a third at four caches. Fused operations have no share below four
+/// caches at all.
 pub fn is_partly_cached(point: &Point, properties: &Properties, hot: bool) -> bool {
     let conditions = Conditions { hot, ..Conditions::default() };
     let known = Known { properties, part: None, conditions, is_bound: false };
     let on_chip = matches!(point, Point::Access(access) if access.access.on_chip());
     let is_stream = matches!(point, Point::Stream(_) | Point::Access(_)) && !on_chip;
-    is_stream && hot && !known.fits_cache(point) && !known.is_beyond_caches(point)
+    // What a fused operation works on was written a moment ago: a cache that was not asked for may
+    // hold all of it.
+    let may_fit = matches!(point, Point::Fused(_));
+    let is_between = may_fit || is_stream && !known.fits_cache(point);
+    is_between && hot && !known.is_beyond_caches(point)
 }
 
 /// Whether a limit of a GPU's stream is that of the units' own caches, which such a stream does not

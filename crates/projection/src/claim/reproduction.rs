@@ -137,6 +137,7 @@ pub fn measured_by(
             Statement::Memory(_),
             Point::Stream(_)
             | Point::Access(_)
+            | Point::Fused(_)
             | Point::Attention(_)
             | Point::Gemm(_)
             | Point::Grouped(_),

@@ -3,7 +3,7 @@
 use crate::mirror::mirror;
 use fizeau_domain::{
     case::{
-        self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, HostMemory,
+        self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, Fused, HostMemory,
         Instruction, KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing,
         StreamOperation, Transfer, limits,
     },
@@ -44,6 +44,8 @@ pub enum Point {
     Grouped(GroupedPoint),
     /// Attention, forward.
     Attention(AttentionPoint),
+    /// Several steps between products in one, which memory bounds.
+    Fused(FusedPoint),
     /// A collective over all ranks.
     Collective(CollectivePoint),
     /// Access to memory other than in streams.
@@ -58,7 +60,7 @@ pub enum Point {
 
 mirror!(enum Point of case::Point {
     Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point),
-    Grouped(point), Attention(point), Collective(point), Access(point), Transfer(point),
+    Grouped(point), Attention(point), Fused(point), Collective(point), Access(point), Transfer(point),
     Launch(point), Sdc(point)
 });
 
@@ -206,6 +208,24 @@ pub struct AttentionPoint {
 mirror!(AttentionPoint of case::AttentionPoint {
     attention, dtype, batch, heads, kv_heads, queries, keys, dim_qk, dim_v, mask, lengths, page
 });
+
+/// A fused operation on rows of bf16, one for each token.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FusedPoint {
+    /// Which one.
+    pub fused: Fused,
+    /// Element type of the output: bf16; fp8 by one scale; fp8block by a scale for each 128 elements
+    /// of a row.
+    pub output: Dtype,
+    /// Rows: tokens.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub rows: u32,
+    /// Elements of a row of the output.
+    #[schemars(range(min = 1, max = limits::SIZE_MAX))]
+    pub width: u32,
+}
+
+mirror!(FusedPoint of case::FusedPoint { fused, output, rows, width });
 
 /// A collective over all ranks.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

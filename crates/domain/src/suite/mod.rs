@@ -1,6 +1,10 @@
 //! Suites: TOML files that say what to measure and how long. The definitions *are* the benchmark:
 //! `data/suites/quick.toml`, `data/suites/full.toml`, or a file of the user's.
 
+mod fused;
+
+pub use fused::FusedAxes;
+
 use crate::{
     case::{
         Access, AttentionPoint, Buffers, CacheSide, Collective, Contents, GemmPoint, GroupedPoint,
@@ -50,6 +54,9 @@ pub struct Suite {
     /// One shape each.
     #[serde(default)]
     pub attention: Vec<AttentionPoint>,
+    /// Fused operations; absent: none planned.
+    #[serde(default)]
+    pub fused: Vec<FusedAxes>,
     /// Absent: none planned.
     pub sdc: Option<SdcAxes>,
     /// Absent: none planned.
@@ -490,6 +497,7 @@ impl Suite {
         }
         self.grouped.as_ref().map_or(Ok(()), GroupedAxes::check)?;
         self.sdc.as_ref().map_or(Ok(()), SdcAxes::check)?;
+        self.fused.iter().try_for_each(FusedAxes::check)?;
         let faults = self.attention.iter().map(AttentionPoint::check);
         faults.collect::<Result<(), _>>().map_err(|why| format!("[attention] {why}"))
     }
@@ -524,6 +532,9 @@ impl Suite {
         }
         if let Some(GroupedAxes { dtypes, shapes, routings }) = &self.grouped {
             lengths.push(("grouped", vec![dtypes.len(), shapes.len(), routings.len()]));
+        }
+        for FusedAxes { outputs, rows, widths, .. } in &self.fused {
+            lengths.push(("fused", vec![outputs.len(), rows.len(), widths.len()]));
         }
         if let Some(SdcAxes { dtypes, shapes, patterns, memory, reduced, all_reduces, .. }) =
             &self.sdc

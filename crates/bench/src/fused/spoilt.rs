@@ -1,0 +1,192 @@
+//! Errors that kernels make, each planted and found by the verification.
+
+use super::{Array, Rows};
+use crate::{Rank, Workload};
+use bytemuck::Pod;
+use fizeau_comm::Alone;
+use fizeau_device::{Backend, Device, host::Host};
+use fizeau_domain::{
+    case::{Fused, FusedPoint},
+    dtype::Dtype,
+    kernel::Operation,
+    outcome::Check,
+    units::Bytes,
+};
+
+/// Rows and width of the points: two whole blocks of scales and a part of one, more rows than repeat.
+const ROWS: u32 = 70;
+const WIDTH: u32 = 300;
+
+/// Changes an array in the device's memory.
+fn change<T: Pod>(device: &dyn Device, array: &Array, count: usize, with: impl Fn(&mut [T])) {
+    let mut bytes = vec![0u8; count * size_of::<T>()];
+    device.read(&array.buffer, Bytes(array.first), &mut bytes).expect("it is read");
+    let mut values: Vec<T> =
+        bytes.chunks(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
+    with(&mut values);
+    device
+        .write(&array.buffer, Bytes(array.first), bytemuck::cast_slice(&values))
+        .expect("written");
+}
+
+/// A kernel that does a part of its work wrong.
+enum Error {
+    /// Before it runs.
+    Before(fn(&mut Rows<'_>)),
+    /// What it leaves.
+    After(fn(&mut Rows<'_>)),
+}
+
+/// Elements of an array of rows of the point's width.
+const CELLS: usize = (ROWS * WIDTH) as usize;
+/// Scales of all rows.
+const SCALES: usize = (ROWS * 3) as usize;
+
+fn check(fused: Fused, output: Dtype, error: Option<&Error>) -> Vec<Check> {
+    let device = Host.open(0).expect("there is always a host");
+    let rank = Rank { device: device.as_ref(), peers: &Alone };
+    let point = FusedPoint { fused, output, rows: ROWS, width: WIDTH };
+    let kernels = device.kernels(Operation::Fused(fused, output));
+    assert!(!kernels.is_empty(), "the host has kernels of {fused}/{output}");
+    let of = |kernel| {
+        let mut rows = Rows::new(&point, kernel, rank).expect("it is made ready");
+        rows.poison().expect("it is poisoned");
+        if let Some(Error::Before(plant)) = error {
+            plant(&mut rows);
+        }
+        rows.enqueue(1).expect("it runs");
+        if let Some(Error::After(plant)) = error {
+            plant(&mut rows);
+        }
+        rows.verify().expect("it is read back")
+    };
+    kernels.iter().map(of).collect()
+}
+
+#[test]
+fn what_is_right_passes() {
+    for (fused, outputs) in
+        [(Fused::Norm, &FusedPoint::OUTPUTS[..]), (Fused::Swiglu, &[Dtype::Bf16, Dtype::Fp8Block])]
+    {
+        for &output in outputs {
+            for found in check(fused, output, None) {
+                assert!(found.passed(), "{fused}/{output}: {found:?}");
+                assert!(found.compared >= CELLS as u64, "{fused}/{output}: {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_planted_error_is_found() {
+    use Dtype::{Bf16, Fp8, Fp8Block};
+    use Fused::{Norm, Swiglu};
+    let errors = [
+        ("nothing was done", Norm, Bf16, Error::After(|rows| rows.poison().expect("poison"))),
+        ("epsilon is left out", Norm, Bf16, Error::Before(|rows| rows.params[0].epsilon = 0.0)),
+        (
+            "the residual is not written back",
+            Norm,
+            Bf16,
+            // It is updated where it was read.
+            Error::Before(|rows| rows.params[0].updated = rows.params[0].residual),
+        ),
+        (
+            "the residual is the input",
+            Norm,
+            Bf16,
+            Error::Before(|rows| rows.params[0].residual = rows.params[0].input),
+        ),
+        (
+            "weights are those of the next column",
+            Norm,
+            Fp8,
+            Error::Before(|rows| rows.params[0].weight += 2),
+        ),
+        (
+            "the scale is not divided by",
+            Norm,
+            Fp8,
+            Error::Before(|rows| rows.params[0].inverse = 1.0),
+        ),
+        (
+            "a scale is that of the next block",
+            Norm,
+            Fp8Block,
+            Error::After(|rows| {
+                change(rows.device, &rows.scales, SCALES, |all: &mut [f32]| {
+                    all[100] = all[101];
+                })
+            }),
+        ),
+        (
+            "all of a row has the scale of its first block",
+            Swiglu,
+            Fp8Block,
+            Error::After(|rows| {
+                change(rows.device, &rows.scales, SCALES, |all: &mut [f32]| {
+                    all.chunks_mut(3).for_each(|row| row.fill(row[0]));
+                })
+            }),
+        ),
+        (
+            "a code is the next one",
+            Norm,
+            Fp8Block,
+            Error::After(|rows| {
+                change(rows.device, &rows.output, CELLS, |all: &mut [u8]| {
+                    all[4_321] ^= 1;
+                })
+            }),
+        ),
+        (
+            "an output is the next number",
+            Norm,
+            Bf16,
+            Error::After(|rows| {
+                change(rows.device, &rows.output, CELLS, |all: &mut [u16]| {
+                    all[4_321] ^= 1;
+                })
+            }),
+        ),
+        (
+            "a sum with the residual is off by a bit",
+            Norm,
+            Fp8,
+            Error::After(|rows| {
+                change(rows.device, &rows.updated, CELLS, |all: &mut [u16]| {
+                    all[CELLS - 1] ^= 1;
+                })
+            }),
+        ),
+        (
+            "gate and up are exchanged",
+            Swiglu,
+            Bf16,
+            Error::Before(|rows| {
+                let input = &rows.inputs[0];
+                change(rows.device, input, 2 * CELLS, |all: &mut [u16]| {
+                    all.chunks_mut(2 * WIDTH as usize)
+                        .for_each(|row| row.rotate_left(WIDTH as usize));
+                });
+            }),
+        ),
+        ("the last row is left out", Swiglu, Bf16, Error::Before(|rows| rows.params[0].rows -= 1)),
+        (
+            "two rows are exchanged",
+            Swiglu,
+            Fp8Block,
+            Error::After(|rows| {
+                change(rows.device, &rows.output, CELLS, |all: &mut [u8]| {
+                    let (one, other) = all.split_at_mut(WIDTH as usize);
+                    one.swap_with_slice(&mut other[..WIDTH as usize]);
+                })
+            }),
+        ),
+    ];
+    for (what, fused, output, error) in &errors {
+        for found in check(*fused, *output, Some(error)) {
+            assert!(!found.passed() && found.wrong > 0, "{what}: {found:?}");
+        }
+    }
+}

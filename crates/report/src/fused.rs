@@ -1,0 +1,57 @@
+//! Fused operations beside this run's own ceiling of memory, and beside the launch of an empty
+//! kernel: with few rows an operation takes as long as it takes to start one.
+
+use super::{Ceilings, Cell, Column, Table, Weight, case_table, chart::measurements};
+use fizeau_domain::{
+    case::{Launching, Point},
+    outcome::Measurement,
+    units::Seconds,
+};
+use fizeau_record::Record;
+
+/// One row for each case; none without such cases.
+pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
+    let launch = launch_time(record);
+    let rows: Vec<_> = measurements(record).filter_map(|one| row(ceilings, launch, one)).collect();
+    let columns = vec![
+        Column::new("case", "case", Weight::Essential),
+        Column::new("rows", "rows", Weight::Useful),
+        Column::new("median_seconds", "median", Weight::Essential),
+        Column::new("launches", "of an empty launch", Weight::Essential),
+        Column::new("bytes", "bytes", Weight::Detail),
+        Column::new("caches", "caches", Weight::Useful),
+        Column::new("bytes_per_second", "bytes moved", Weight::Essential),
+        Column::new("utilisation", "of peak", Weight::Useful),
+        Column::new("share_of_memory", "of memory's best", Weight::Essential),
+        Column::new("noise", "noise", Weight::Useful),
+    ];
+    Table::unless_empty("fused", "Fused operations beside memory and launches", columns, rows)
+}
+
+/// The time from one empty kernel to the next that was enqueued behind it, where it was measured.
+fn launch_time(record: &Record) -> Option<Seconds> {
+    let queued = measurements(record).filter(|one| match one.case.point {
+        Point::Launch(point) => point.launching == Launching::Queued,
+        _ => false,
+    });
+    queued.map(|one| one.summary.median).min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+fn row(ceilings: &Ceilings, launch: Option<Seconds>, one: &Measurement) -> Option<Vec<Cell>> {
+    let Point::Fused(point) = one.case.point else { return None };
+    let median = one.summary.median;
+    let share = |share: Option<f64>| share.map_or(Cell::Absent, Cell::Share);
+    let is_foreign = ceilings.foreign(one).is_some();
+    Some(vec![
+        Cell::Code(one.case.to_string()),
+        Cell::Count(u64::from(point.rows)),
+        Cell::Time(median),
+        launch.map_or(Cell::Absent, |launch| Cell::Ratio(median / launch)),
+        Cell::Size(one.work.memory),
+        Cell::Text(one.cache.to_string()),
+        case_table::rate(one),
+        share(one.utilisation().filter(|_| !is_foreign)),
+        share(ceilings.share(one)),
+        Cell::Share(one.summary.noise),
+    ])
+}

@@ -1,6 +1,7 @@
-// What stands between the products of a layer, several steps in one: crates/domain/src/case/fused.rs
-// says what each leaves. Memory bounds them: each thread moves 16 bytes of bf16 at once, every input is
-// read once, and a row that is normalised stays in registers until its sum is known.
+// What stands between the products of a layer, several steps in one:
+// crates/domain/src/case/fused.rs says what each leaves. Memory bounds them: each thread moves 16
+// bytes of bf16 at once, every input is read once, and a row that is normalised stays in registers
+// until its sum is known.
 #include "e4m3.h"
 #include "params.h"
 #include "tiles.h"
@@ -124,7 +125,8 @@ DEVICE void leave(const FusedParams& p, u32 row, u32 at, const f32 (&values)[EAC
   p.scales[u64(row) * blocks + at / (SHARING * EACH)] = largest / E4M3_MOST;
 }
 
-// The sum over the threads of a block, which all get. Two calls one after the other need two places.
+// The sum over the threads of a block, which all get. Two calls one after the other need two
+// places.
 DEVICE f32 total_of_block(f32 sum, f32 (&sums)[THREADS / 32]) {
   UNROLL for (u32 mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
   if (thread_index() % 32 == 0) sums[thread_index() / 32] = sum;
@@ -152,7 +154,8 @@ DEVICE Packed added(const Packed& input, const Packed& residual, f32& squares) {
 }
 
 template <class To, bool ALIGNED>
-DEVICE void leave_normalised(const FusedParams& p, u32 row, u32 at, const Packed& sums, f32 factor) {
+DEVICE void leave_normalised(const FusedParams& p, u32 row, u32 at, const Packed& sums,
+                             f32 factor) {
   const Packed weights = fetch_shared(Row<ALIGNED>{p.weight, p.width}, at);
   f32 values[EACH];
   UNROLL for (u32 i = 0; i < EACH; i++) {
@@ -219,8 +222,8 @@ template <class To, bool ALIGNED> DEVICE void norm_of_any_rows(const FusedParams
   }
 }
 
-// Turns of all rows one after the other are dealt to blocks; where rows are loaded 16 bytes at once,
-// two are under way.
+// Turns of all rows one after the other are dealt to blocks; where rows are loaded 16 bytes at
+// once, two are under way.
 CONSTANT f32 LOG2_E = 1.44269504f;
 
 template <class To, bool ALIGNED> DEVICE void swiglu(const FusedParams& p) {

@@ -1,12 +1,12 @@
-// 8-bit floats (e4m3, OCP 8-bit floating point specification) made of f32: to nearest, ties to even,
-// 448 at most. Where the unit has an instruction for it, gpu_nvidia.h has it.
+// 8-bit floats (e4m3, OCP 8-bit floating point specification) made of f32: to nearest, ties to
+// even, 448 at most. Where the unit has an instruction for it, gpu_nvidia.h has it.
 #pragma once
 #include "gpu.h"
 
 CONSTANT f32 E4M3_MOST = 448.0f;
 
-// By integers, for targets without the instruction. Zero has no sign: in AMD's FNUZ formats its bits
-// with one are no number.
+// By integers, for targets without the instruction. Zero has no sign: in AMD's FNUZ formats its
+// bits with one are no number.
 DEVICE u32 narrow_e4m3(f32 value) {
   const u32 bits = bits_of(value), size_bits = bits & 0x7fffffff;
   const f32 size = float_of(size_bits);

@@ -1,6 +1,6 @@
-// Fused operations by their portable kernel, on random rows of even and odd lengths, against the same
-// in f64: sums with the residual are equal, and each output is the rounding of a number that is within
-// a bound of the right one.
+// Fused operations by their portable kernel, on random rows of even and odd lengths, against the
+// same in f64: sums with the residual are equal, and each output is the rounding of a number that
+// is within a bound of the right one.
 #include "gpu.h"
 #include "sm80.h"
 
@@ -11,8 +11,8 @@
 
 namespace {
 
-// What f32 may lose of an output before it is rounded: a part in 2^16, of which a sum of 8200 squares
-// by 256 threads takes less than a tenth.
+// What f32 may lose of an output before it is rounded: a part in 2^16, of which a sum of 8200
+// squares by 256 threads takes less than a tenth.
 constexpr f64 BOUND = 1.0 / 65536;
 
 u64 state;
@@ -47,7 +47,8 @@ enum class To { Bf16, Fp8, Fp8Block };
 struct Shape { u32 rows, width, blocks; };
 
 // What should stand in a row, as the output has it.
-void check_row(const FusedParams& p, To to, const char* name, u32 row, const std::vector<f64>& wanted) {
+void check_row(const FusedParams& p, To to, const char* name, u32 row,
+               const std::vector<f64>& wanted) {
   const u64 first = u64(row) * p.width;
   const u32 blocks = tiles_along(p.width, 128);
   for (u32 at = 0; at < p.width; at++) {
@@ -89,8 +90,9 @@ void check_norm(const Shape& shape, To to, const char* name, void (*kernel)(cons
     }
   }
   for (u32 at = 0; at < width; at++) weight.data()[at] = random(1);
-  const FusedParams p = {input.data(), residual.data(), updated.data(), weight.data(), output.data(),
-                         scales.data(), rows, width, 1e-6f, 64.0f};
+  const FusedParams p = {input.data(),  residual.data(), updated.data(), weight.data(),
+                         output.data(), scales.data(),   rows,           width,
+                         1e-6f,         64.0f};
   model::launch(blocks, 256, 0, [&] { kernel(p); });
   for (u32 row = 0; row < rows; row++) {
     f64 squares = 0;

@@ -1,7 +1,8 @@
-//! The operation `fused`: what stands between the products of a model's layer, several steps in one.
+//! The operation `fused`: what stands between the products of a model's layer, several steps in
+//! one.
 //!
-//! Rows are random, every eighth so small that the epsilon of a norm shows, and repeat after a prime
-//! number of them. Each element of every array is compared: see [`reference`].
+//! Rows are random, every eighth so small that the epsilon of a norm shows, and repeat after a
+//! prime number of them. Each element of every array is compared: see [`reference`].
 //!
 //! Arrays that a cache could hold take turns with copies, where few copies are enough to leave it;
 //! rows of decoding are too few for that and stay in the cache, as they do in a model, whose last
@@ -63,8 +64,9 @@ pub fn prepare<'r>(point: &FusedPoint, kernel: &KernelName, rank: Rank<'r>) -> P
 /// Copies of an array begin at multiples of this many bytes.
 const PAGE: u64 = 4096;
 
-/// From the place in its page where one array begins to that of the next: a load that follows a store
-/// to an address with the same low 12 bits waits for it ("4K aliasing", Intel's optimisation manual).
+/// From the place in its page where one array begins to that of the next: a load that follows a
+/// store to an address with the same low 12 bits waits for it ("4K aliasing", Intel's optimisation
+/// manual).
 const SKEW: u64 = 640;
 
 /// An array, all copies of it.

@@ -1,9 +1,9 @@
 //! What a fused operation has to leave, computed in f64.
 //!
 //! The sum with the residual is one addition in f32, rounded to bf16: it is the same bit by bit on
-//! every device. An output is right where it is the rounding of some number within a stated bound of
-//! the reference, so that a code may be the next one where the reference lies within the bound of a
-//! tie, and nowhere else; a scale is right within the bound.
+//! every device. An output is right where it is the rounding of some number within a stated bound
+//! of the reference, so that a code may be the next one where the reference lies within the bound
+//! of a tie, and nowhere else; a scale is right within the bound.
 
 use super::super::{
     collected,
@@ -30,9 +30,9 @@ const SMALL: f64 = 1.0 / 1024.0;
 /// Half a unit in the last place of f32, relative.
 const F32_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
 
-/// What a few roundings, an approximate reciprocal, root and exponential may do to an output, relative:
-/// units of GPUs are off by 2^-22 each (PTX ISA), polynomials on hosts by 2.5e-7, and the exponent's
-/// own rounding counts by its size, which is below 16 here.
+/// What a few roundings, an approximate reciprocal, root and exponential may do to an output,
+/// relative: units of GPUs are off by 2^-22 each (PTX ISA), polynomials on hosts by 2.5e-7, and the
+/// exponent's own rounding counts by its size, which is below 16 here.
 const STEPS: f64 = 1.0 / (1 << 18) as f64;
 
 /// The largest number of e4m3.
@@ -192,8 +192,8 @@ impl Reference {
         })
     }
 
-    /// Compares all rows of the three arrays that begin at places of buffers: sums with the residual,
-    /// output, scales.
+    /// Compares all rows of the three arrays that begin at places of buffers: sums with the
+    /// residual, output, scales.
     pub fn compare(
         &self,
         device: &dyn Device,
@@ -297,7 +297,8 @@ fn compare_bits(check: &mut Check, got: &[bf16], wanted: &[bf16]) {
 }
 
 /// The numbers that round to a code, from the least to the largest: up to the middles of it and its
-/// neighbours. `size` gives the value of a code without its sign, and `most` has no neighbour above.
+/// neighbours. `size` gives the value of a code without its sign, and `most` has no neighbour
+/// above.
 fn nearest(bits: u16, sign: u16, most: u16, size: impl Fn(u16) -> f64) -> [f64; 2] {
     let code = bits & (sign - 1);
     let here = size(code);

@@ -13,7 +13,8 @@ use fizeau_domain::{
     units::Bytes,
 };
 
-/// Rows and width of the points: two whole blocks of scales and a part of one, more rows than repeat.
+/// Rows and width of the points: two whole blocks of scales and a part of one, more rows than
+/// repeat.
 const ROWS: u32 = 70;
 const WIDTH: u32 = 300;
 

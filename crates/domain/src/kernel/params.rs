@@ -351,8 +351,8 @@ shared_with_kernels! {
         pub slots: u32,
     }
 
-    /// Of a fused operation; see [`crate::case::FusedPoint`]. All arrays are row-major; those that an
-    /// operation has not are 0.
+    /// Of a fused operation; see [`crate::case::FusedPoint`]. All arrays are row-major; those that
+    /// an operation has not are 0.
     pub struct FusedParams {
         /// Of `norm` rows x width; of `swiglu` rows x 2 width, the gate before up. `bf16`.
         pub input: u64,

@@ -60,8 +60,8 @@ pub enum Point {
 
 mirror!(enum Point of case::Point {
     Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point),
-    Grouped(point), Attention(point), Fused(point), Collective(point), Access(point), Transfer(point),
-    Launch(point), Sdc(point)
+    Grouped(point), Attention(point), Fused(point), Collective(point), Access(point),
+    Transfer(point), Launch(point), Sdc(point)
 });
 
 /// A STREAM operation on `f64` elements.
@@ -214,8 +214,8 @@ mirror!(AttentionPoint of case::AttentionPoint {
 pub struct FusedPoint {
     /// Which one.
     pub fused: Fused,
-    /// Element type of the output: bf16; fp8 by one scale; fp8block by a scale for each 128 elements
-    /// of a row.
+    /// Element type of the output: bf16; fp8 by one scale; fp8block by a scale for each 128
+    /// elements of a row.
     pub output: Dtype,
     /// Rows: tokens.
     #[schemars(range(min = 1, max = limits::SIZE_MAX))]

@@ -82,8 +82,8 @@ fn run(block: &Block<'_>, body: Body) {
     let params: &FusedParams = block.params();
     let mut part = Part::new(params, block.part(params.rows as usize, 1));
     for _ in 0..block.repeat {
-        // SAFETY: whoever launches owns the arrays, blocks have different rows, and the device lists
-        // only variants that the CPU can run.
+        // SAFETY: whoever launches owns the arrays, blocks have different rows, and the device
+        // lists only variants that the CPU can run.
         unsafe { body(&mut part) };
     }
 }

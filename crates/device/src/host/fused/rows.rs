@@ -25,8 +25,8 @@ const LARGEST_MIN: f32 = 1e-10;
 ///
 /// # Safety
 ///
-/// Every function needs the vector's instructions; addresses are those of as many elements as a step
-/// has, and where `PAST` at a multiple of their size together.
+/// Every function needs the vector's instructions; addresses are those of as many elements as a
+/// step has, and where `PAST` at a multiple of their size together.
 pub(super) trait Step: Copy {
     /// The same in every lane.
     unsafe fn all(value: f32) -> Self;
@@ -397,8 +397,8 @@ impl<O: Output, const PAST: bool> Rows for Swiglu<O, PAST> {
     }
 }
 
-/// Coefficients of a polynomial for 2^x over [-1/2, 1/2]; off by less than 1.6e-7 of itself, as that
-/// of attention.
+/// Coefficients of a polynomial for 2^x over [-1/2, 1/2]; off by less than 1.6e-7 of itself, as
+/// that of attention.
 pub(super) const EXP2: [f32; 6] =
     [1.0, 0.693_146_97, 0.240_221_2, 0.055_507_13, 0.009_675_541, 0.001_327_647_2];
 

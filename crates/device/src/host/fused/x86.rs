@@ -9,8 +9,12 @@ use std::{arch::x86_64::*, f32::consts::LOG2_E};
 
 type Variant = (&'static str, &'static [&'static str], Bodies);
 
-/// Half of 2^-9, the step of the smallest numbers of e4m3, is half a unit in the last place of this.
+/// Half of 2^-9, the step of the smallest numbers of e4m3, is half a unit in the last place of
+/// this.
 const SMALL: f32 = 16_384.0;
+
+/// To the nearest integer.
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 /// The least number of e4m3 that is not subnormal.
 const NORMAL: f32 = 0.015_625;
@@ -39,7 +43,7 @@ impl Step for __m512 {
         };
         fn silu(self) -> Self = {
             let x = _mm512_mul_ps(_mm512_abs_ps(self), _mm512_set1_ps(-LOG2_E));
-            let whole = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+            let whole = _mm512_roundscale_ps::<NEAREST>(x);
             let rest = _mm512_sub_ps(x, whole);
             let mut power = _mm512_set1_ps(EXP2[5]);
             for at in (0..5).rev() {
@@ -140,7 +144,7 @@ fn silu(value: __m256) -> __m256 {
     let x = _mm256_mul_ps(_mm256_and_ps(value, no_sign), _mm256_set1_ps(-LOG2_E));
     // Below 2^-125 it counts as that: beside the one nothing is left of either.
     let within = _mm256_max_ps(x, _mm256_set1_ps(EXP2_LEAST));
-    let whole = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(within);
+    let whole = _mm256_round_ps::<NEAREST>(within);
     let rest = _mm256_sub_ps(within, whole);
     let mut power = _mm256_set1_ps(EXP2[5]);
     for at in (0..5).rev() {

@@ -17,18 +17,7 @@ use fizeau_domain::{
     dtype::Dtype,
     kernel::{FusedParams, Operation},
 };
-use rows::Part;
-
-/// One iteration over some rows.
-///
-/// # Safety
-///
-/// The arrays of the parameters are those of the operation, nobody else writes to these rows
-/// meanwhile, and the CPU has the variant's instructions.
-type Body = unsafe fn(&mut Part<'_>);
-
-/// The bodies of one variant: norms into bf16, fp8 and fp8block, SwiGLU into bf16 and fp8block.
-type Bodies = [Body; 5];
+use rows::{Bodies, Body, Part};
 
 /// What the bodies of a variant are of, in their order.
 const OPERATIONS: [(Fused, Dtype); 5] = [
@@ -38,21 +27,6 @@ const OPERATIONS: [(Fused, Dtype); 5] = [
     (Fused::Swiglu, Dtype::Bf16),
     (Fused::Swiglu, Dtype::Fp8Block),
 ];
-
-/// The bodies of a kind of vector, each a function `$run` that has its instructions.
-macro_rules! bodies {
-    ($run:ident, past $past:literal) => {{
-        use $crate::host::fused::rows::{Norm, Swiglu, ToBf16, ToFp8, ToFp8Block};
-        [
-            $run::<Norm<ToBf16, $past>> as $crate::host::fused::Body,
-            $run::<Norm<ToFp8, $past>>,
-            $run::<Norm<ToFp8Block, $past>>,
-            $run::<Swiglu<ToBf16, $past>>,
-            $run::<Swiglu<ToFp8Block, $past>>,
-        ]
-    }};
-}
-use bodies;
 
 /// All of them, best for memory first; the device leaves out those whose instruction set is not
 /// there.

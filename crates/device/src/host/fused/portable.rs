@@ -1,9 +1,6 @@
 //! Fused operations without any instruction of vectors: compilers make what the target has.
 
-use super::{
-    Bodies, bodies,
-    rows::{E4M3_MOST, EXP2, EXP2_LEAST, Part, Rows, STEP, Step},
-};
+use super::rows::{Bodies, E4M3_MOST, EXP2, EXP2_LEAST, Part, Rows, STEP, Step, bodies};
 use std::{array::from_fn, f32::consts::LOG2_E};
 
 /// A step of elements.
@@ -116,7 +113,7 @@ impl Step for Plain {
 
 /// # Safety
 ///
-/// As for [`super::Body`].
+/// As for [`super::rows::Body`].
 unsafe fn run<R: Rows>(part: &mut Part<'_>) {
     // SAFETY: the caller's promise; no instructions are needed.
     unsafe { R::run::<Plain>(part) }

@@ -87,11 +87,37 @@ impl Part<'_> {
     }
 }
 
+/// One iteration over some rows.
+///
+/// # Safety
+///
+/// The arrays of the parameters are those of the operation, nobody else writes to these rows
+/// meanwhile, and the CPU has the variant's instructions.
+pub(super) type Body = unsafe fn(&mut Part<'_>);
+
+/// The bodies of one variant: norms into bf16, fp8 and fp8block, SwiGLU into bf16 and fp8block.
+pub(super) type Bodies = [Body; 5];
+
+/// The bodies of a kind of vector, each a function `$run` that has its instructions.
+macro_rules! bodies {
+    ($run:ident, past $past:literal) => {{
+        use $crate::host::fused::rows::{Norm, Swiglu, ToBf16, ToFp8, ToFp8Block};
+        [
+            $run::<Norm<ToBf16, $past>> as $crate::host::fused::rows::Body,
+            $run::<Norm<ToFp8, $past>>,
+            $run::<Norm<ToFp8Block, $past>>,
+            $run::<Swiglu<ToBf16, $past>>,
+            $run::<Swiglu<ToFp8Block, $past>>,
+        ]
+    }};
+}
+pub(super) use bodies;
+
 /// An operation on rows.
 pub(super) trait Rows {
     /// # Safety
     ///
-    /// As for [`super::Body`] and [`Step`].
+    /// As for [`Body`] and [`Step`].
     unsafe fn run<S: Step>(part: &mut Part<'_>);
 }
 
@@ -107,7 +133,7 @@ pub(super) trait Output {
     ///
     /// # Safety
     ///
-    /// As for [`super::Body`] and [`Step`].
+    /// As for [`Body`] and [`Step`].
     unsafe fn leave<S: Step, const PAST: bool>(
         params: &FusedParams,
         row: usize,

@@ -1,9 +1,6 @@
 //! The vector variants of x86-64: a step is one vector of AVX-512 or two of AVX2.
 
-use super::{
-    Bodies, bodies,
-    rows::{E4M3_MOST, EXP2, EXP2_LEAST, Part, Rows, Step},
-};
+use super::rows::{Bodies, E4M3_MOST, EXP2, EXP2_LEAST, Part, Rows, Step, bodies};
 use crate::host::kernel::inlined;
 use std::{arch::x86_64::*, f32::consts::LOG2_E};
 
@@ -243,7 +240,7 @@ impl Step for Pair {
 
 /// # Safety
 ///
-/// As for [`super::Body`].
+/// As for [`super::rows::Body`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn avx512<R: Rows>(part: &mut Part<'_>) {
     // SAFETY: the caller's promise. Stores past the caches are not ordered with what follows.
@@ -253,7 +250,7 @@ unsafe fn avx512<R: Rows>(part: &mut Part<'_>) {
 
 /// # Safety
 ///
-/// As for [`super::Body`].
+/// As for [`super::rows::Body`].
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<R: Rows>(part: &mut Part<'_>) {
     // SAFETY: the caller's promise. Stores past the caches are not ordered with what follows.

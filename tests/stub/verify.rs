@@ -37,6 +37,7 @@ const PLAIN: &[&str] = &[
     "gemm/*",
     "grouped/*",
     "attention/*",
+    "fused/*",
 ];
 
 /// Every kind of device. What a generation has from an older one is run there: the text, the number

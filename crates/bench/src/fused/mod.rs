@@ -14,7 +14,6 @@ mod spoilt;
 
 use self::reference::Reference;
 use super::{Prepared, Rank, Unready, Workload};
-use bytemuck::Zeroable;
 use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{Case, Fused, FusedPoint, KernelName, Point},
@@ -151,7 +150,6 @@ impl<'d> Rows<'d> {
             width,
             epsilon: if sum > 0 { FusedPoint::EPSILON } else { 0.0 },
             inverse: reference.inverse(),
-            ..FusedParams::zeroed()
         };
         let params: Vec<FusedParams> = (0..copies).map(of_copy).collect();
         device.takes(&function, &params[0].into())?;

@@ -4,7 +4,7 @@ use super::exit::Usage;
 use crate::data::Catalogue;
 use clap::Args;
 use fizeau_domain::{
-    model::{Format, Model, config::KV_DEFAULT},
+    model::{Format, Model},
     number,
     units::Seconds,
 };
@@ -29,9 +29,9 @@ pub struct LoadArgs {
     /// [default: as the model is published]
     #[arg(long, value_name = "FORMAT")]
     pub precision: Option<String>,
-    /// How keys and values are stored
-    #[arg(long, value_name = "FORMAT", default_value_t = KV_DEFAULT)]
-    pub kv: Format,
+    /// How keys and values are stored [default: as the model's file states, else bf16]
+    #[arg(long, value_name = "FORMAT")]
+    pub kv: Option<Format>,
 }
 
 /// Requests at once, in ascending order.
@@ -101,7 +101,7 @@ impl LoadArgs {
             input: self.isl,
             prefix: self.prefix,
             output: self.osl,
-            kv: self.kv,
+            kv: model.kv_format(self.kv),
             memory_share,
         };
         scenario.check(model).map_err(Usage)?;

@@ -11,10 +11,7 @@ use crate::{
     data::Catalogue,
 };
 use clap::{Args, ValueEnum};
-use fizeau_domain::{
-    model::{Format, config::KV_DEFAULT},
-    verdict::Verdict,
-};
+use fizeau_domain::{model::Format, verdict::Verdict};
 use fizeau_projection::load::{self, Engine, level::Limits, read::BYTES_MAX};
 use fizeau_record::file;
 use fizeau_report::{LoadJoin, LoadResults, format::csv, load as document};
@@ -48,9 +45,9 @@ pub struct LoadReportArgs {
     /// How weights were stored, as for `project` [default: as the model is published]
     #[arg(long, value_name = "FORMAT")]
     pub precision: Option<String>,
-    /// How keys and values were stored
-    #[arg(long, value_name = "FORMAT", default_value_t = KV_DEFAULT)]
-    pub kv: Format,
+    /// How keys and values were stored [default: as the model's file states, else bf16]
+    #[arg(long, value_name = "FORMAT")]
+    pub kv: Option<Format>,
     /// Of each prompt, tokens whose keys and values were there already (prefix cache)
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub prefix: u32,
@@ -129,7 +126,8 @@ pub fn run(args: &LoadReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
             let hardware = parts::hardware(&catalogue, on, !args.no_published)?;
             let layout = models::layout_of(&args.layout, &model)?;
             let prefix = f64::from(args.prefix);
-            let engine = Engine { model: &model, hardware: &hardware, layout, kv: args.kv, prefix };
+            let kv = model.kv_format(args.kv);
+            let engine = Engine { model: &model, hardware: &hardware, layout, kv, prefix };
             let levels = results.iter().flat_map(|one| one.source.levels.clone());
             let joined: Result<Vec<_>, _> =
                 levels.map(|level| load::join(level, &engine)).collect();

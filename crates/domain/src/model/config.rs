@@ -2,11 +2,12 @@
 //! guessed: what is not understood is refused by the name of its field.
 
 use super::{
-    FeedForward, Format, Indexer, Layers, Mixer, Model,
+    FeedForward, Format, Layers, Mixer, Model,
+    family::{self, Family, Reads},
     fields::Fields,
     json::Once,
-    mixer::{Compressed, Grouped, Latent, Linear, Reach},
-    of, quantisation,
+    names::Weights,
+    quantisation,
 };
 use crate::python;
 use serde_json::{Map, Value};
@@ -28,34 +29,67 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+    /// Fields that nobody reads and that may change sizes.
+    #[error("{}: {why}", named(.fields))]
+    Unread {
+        /// Their names with their paths.
+        fields: Vec<String>,
+        /// What is wrong, and what to do.
+        why: String,
+    },
 }
 
-/// Architectures by their `model_type`.
-const FAMILIES: [&str; 23] = [
-    "deepseek_v3",
-    "deepseek_v32",
-    "deepseek_v4",
-    "glm4_moe",
-    "glm_moe_dsa",
-    "gpt_oss",
-    "kimi_k2",
-    "kimi_linear",
-    "llama",
-    "llama4_text",
-    "mimo_v2_flash",
-    "minimax_m2",
-    "minimax_m3",
-    "mistral",
-    "mixtral",
-    "nemotron_h",
-    "qwen2",
-    "qwen2_moe",
-    "qwen3",
-    "qwen3_moe",
-    "qwen3_5_moe_text",
-    "qwen3_next",
-    "step3p7",
+fn named(fields: &[String]) -> String {
+    let word = if fields.len() == 1 { "field" } else { "fields" };
+    format!("{word} {}", fields.join(", "))
+}
+
+/// Parts of names of fields that state which layers there are. Without such a field a model may be
+/// another one, so that nobody is told to leave it out.
+const STRUCTURE: [&str; 18] = [
+    "linear_",
+    "mamba",
+    "ssm_",
+    "conv_",
+    "pattern",
+    "interval",
+    "lora_rank",
+    "layer_types",
+    "block_type",
+    "expert",
+    "window",
+    "layer_freq",
+    "layer_period",
+    "layer_offset",
+    "compress",
+    "_layers",
+    "attn_type",
+    "index_",
 ];
+
+impl ConfigError {
+    /// Refuses fields that nobody reads, all of them at once.
+    ///
+    /// # Errors
+    /// Where there is one.
+    pub(super) fn of_unread(fields: Vec<String>) -> Result<(), ConfigError> {
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let states_layers = |field: &&String| STRUCTURE.iter().any(|part| field.contains(part));
+        let why = match fields.iter().filter(states_layers).collect::<Vec<_>>()[..] {
+            [] => "not understood, and may change sizes. If the publisher's own code ignores \
+                   them, take them out of the file, all at once"
+                .into(),
+            [one, ..] => format!(
+                "not understood. {one} states which layers the model has, and its model_type is \
+                 read without it: what would be counted is another model. Taking it out of the \
+                 file makes a wrong model"
+            ),
+        };
+        Err(ConfigError::Unread { fields, why })
+    }
+}
 
 /// Fields that say nothing of the sizes of the layers that every token passes.
 const HARMLESS: &[&str] = &[
@@ -88,15 +122,40 @@ const HARMLESS: &[&str] = &[
      mtp_num_hidden_layers mtp_layers_block_type index_share_for_mtp_iteration",
     // Mamba's kernels.
     "chunk_size use_mamba_kernels use_conv_bias time_step_floor time_step_limit time_step_max \
-     time_step_min expand",
-    // Said again by a list of layers, or of what is not used.
-    "max_window_layers full_attention_interval index_topk_freq index_skip_topk_offset \
-     sliding_window_size chunk_size_feed_forward",
+     time_step_min time_step_rank expand num_logits_to_keep residual_in_fp32",
+    // Of what is not used, or changes no weights that are counted.
+    "sliding_window_size chunk_size_feed_forward unsloth_fixed mlp_bias lm_head_bias \
+     use_bidirectional_attention query_pre_attn_scalar final_logit_softcapping \
+     attn_logit_softcapping embedding_multiplier logits_scaling residual_multiplier \
+     attention_multiplier logit_scale original_max_position_embeddings resid_pdrop embd_pdrop \
+     embedding_dropout residual_dropout rope_local_base_freq cache_implementation \
+     moe_norm_min moe_use_aux_free use_qk_norm eod_token_id pad_id \
+     scale_depth dim_model_base router_jitter_noise input_jitter_noise norm_epsilon \
+     layer_norm_eps mamba_hidden_act hidden_activation norm_after_embedding \
+     clip_qkv attention_bias_out decoder_start_token_id boi_token_index eoi_token_index \
+     image_token_index video_token_index mm_tokens_per_image spatial_merge_size \
+     multimodal_projector_bias vision_feature_layer projector_hidden_act \
+     image_grid_pinpoints transformers.js_config",
 ];
 
 fn harmless() -> Vec<&'static str> {
     HARMLESS.iter().flat_map(|names| names.split_whitespace()).collect()
 }
+
+/// Tables that hold the language part of a model with encoders.
+const INNER: [&str; 4] = ["text_config", "llm_config", "language_config", "text_model_config"];
+
+/// What stands beside the language part and is left out.
+const ENCODERS: [&str; 8] = [
+    "vision_config",
+    "audio_config",
+    "model_type",
+    "mm_projector_config",
+    "projector_config",
+    "vision_feature_select_strategy",
+    "audio_token_id",
+    "vision_soft_tokens_per_image",
+];
 
 /// Reads a configuration; `name` is what the model is called.
 ///
@@ -117,394 +176,156 @@ pub fn parse(name: &str, json: &str) -> Result<Model, ConfigError> {
 /// Where a field is missing, wrong or not understood.
 pub fn of_map(name: &str, map: &Map<String, Value>) -> Result<Model, ConfigError> {
     let outer = Fields::of(map, "");
-    let mut notes = Vec::new();
-    let inner = outer.object("text_config")?;
+    let inner = INNER.iter().find_map(|name| Some((*name, outer.value(name)?.as_object()?)));
+    let (path, map) = inner.map_or((String::new(), map), |(name, map)| (format!("{name}."), map));
+    let plain = Fields::of(map, &path);
+    let family = family(&plain, &outer)?;
+    let read = family.canonical(map).map_err(|field| {
+        plain.refuse(&field, "it states something else than another field of the same meaning")
+    })?;
+    let fields = Fields::of_family(&read, &path);
+    let (model, mut unread) = Reader::of(&fields, family)?.model(name, &outer, inner.is_some())?;
+    unread.extend(fields.unread(&harmless()));
     if inner.is_some() {
-        notes.push("only the language part is counted: encoders of images are left out".into());
+        unread.extend(outer.unread(&[&harmless()[..], &ENCODERS].concat()));
     }
-    let fields = inner.as_ref().unwrap_or(&outer);
-    let family = fields.text("model_type")?;
-    let family = family.ok_or_else(|| fields.refuse("model_type", "it is missing"))?;
-    if !FAMILIES.contains(&family) {
-        let known = FAMILIES.join(", ");
-        let why = format!("{family:?} is no architecture that is understood; there are: {known}");
-        return Err(fields.refuse("model_type", why));
-    }
-    let count = fields.layers()?;
-    let reader = Reader { fields, family, count };
-    let mixers = reader.mixers(&mut notes)?;
-    let ffns = reader.feed_forwards()?;
-    let is_tied = fields.flag("tie_word_embeddings")? || outer.flag("tie_word_embeddings")?;
-    if ["num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers"]
-        .iter()
-        .any(|name| fields.count(name).ok().flatten().is_some_and(|count| count > 0))
-    {
-        notes.push("heads that predict more than one token are left out".into());
-    }
-    let precision = quantisation::precision(fields, &outer)?;
-    let model = Model {
-        name: name.into(),
-        hidden: fields.number("hidden_size")?,
-        vocabulary: fields.number("vocab_size")?,
-        is_tied,
-        context: fields.positive("max_position_embeddings")?.map(u64::from),
-        layers: gathered(mixers, ffns),
-        precision,
-        notes,
-    };
-    fields.not_understood(&harmless())?;
-    if inner.is_some() {
-        outer.not_understood(&[&harmless()[..], &["vision_config", "model_type"]].concat())?;
-    }
+    ConfigError::of_unread(unread)?;
     Ok(model)
 }
 
+/// The architecture by `model_type`, which some files state beside the language part only.
+fn family(fields: &Fields<'_>, outer: &Fields<'_>) -> Result<&'static Family, ConfigError> {
+    let stated = match fields.text("model_type")? {
+        Some(stated) => Some(stated),
+        None => outer.text("model_type")?,
+    };
+    let stated = stated.ok_or_else(|| fields.refuse("model_type", "it is missing"))?;
+    family::find(stated).ok_or_else(|| {
+        let known = family::known().join(", ");
+        let why = format!("{stated:?} is no architecture that is understood; there are: {known}");
+        fields.refuse("model_type", why)
+    })
+}
+
 /// Layers that are alike counted together.
-fn gathered(mixers: Vec<Option<Mixer>>, ffns: Vec<Option<FeedForward>>) -> Vec<Layers> {
-    let mut layers: Vec<Layers> = Vec::new();
-    for (mixer, feed_forward) in mixers.into_iter().zip(ffns) {
-        let same = layers
+fn gathered(layers: Vec<One>) -> Vec<Layers> {
+    let mut gathered: Vec<Layers> = Vec::new();
+    for (mixer, feed_forward) in layers {
+        let same = gathered
             .iter_mut()
             .find(|layers| layers.mixer == mixer && layers.feed_forward == feed_forward);
         match same {
             Some(layers) => layers.count += 1,
-            None => layers.push(Layers { count: 1, mixer, feed_forward }),
+            None => gathered.push(Layers { count: 1, mixer, feed_forward }),
         }
     }
-    layers
+    gathered
 }
+
+/// What one layer mixes and transforms with.
+pub(super) type One = (Option<Mixer>, Option<FeedForward>);
 
 pub(super) struct Reader<'a> {
     pub(super) fields: &'a Fields<'a>,
-    pub(super) family: &'a str,
+    pub(super) family: &'static Family,
     pub(super) count: u32,
 }
 
 pub(super) type Each<T> = Result<Vec<Option<T>>, ConfigError>;
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn of(fields: &'a Fields<'a>, family: &'static Family) -> Result<Reader<'a>, ConfigError> {
+        Ok(Reader { fields, family, count: fields.layers()? })
+    }
+
     pub(super) fn same<T: Clone>(&self, one: T) -> Vec<Option<T>> {
         vec![Some(one); self.count as usize]
     }
 
+    /// The model, and fields of its quantisation that nobody reads.
+    fn model(
+        &self,
+        name: &str,
+        outer: &Fields<'_>,
+        inner: bool,
+    ) -> Result<(Model, Vec<String>), ConfigError> {
+        let fields = self.fields;
+        let mut notes = Vec::new();
+        if inner {
+            notes.push("only the language part is counted: encoders of images are left out".into());
+        }
+        let layers = self.layers(&mut notes)?;
+        let predicts = |name: &&str| fields.count(name).ok().flatten().is_some_and(|n| n > 0);
+        if HEADS.iter().any(|name| predicts(name)) {
+            notes.push("heads that predict more than one token are left out".into());
+        }
+        let weights = Weights::of(&layers, &self.family.moe);
+        let stated = quantisation::stated(fields, outer, &weights)?;
+        let mut model = Model {
+            name: name.into(),
+            hidden: fields.number("hidden_size")?,
+            vocabulary: fields.number("vocab_size")?,
+            is_tied: self.is_tied(outer)?,
+            context: fields.positive("max_position_embeddings")?.map(u64::from),
+            layers: gathered(layers),
+            precision: stated.precision,
+            kv: stated.kv,
+            notes,
+        };
+        let taken = fields.taken();
+        if !taken.is_empty() {
+            model.notes.push(format!(
+                "not in the file, so that the architecture's defaults count: {}",
+                taken.join(", ")
+            ));
+        }
+        model.notes.extend(stated.notes);
+        Ok((model, stated.unread))
+    }
+
+    /// Whether the output layer is the embedding: a table of the language part and the file itself
+    /// may both say so.
+    fn is_tied(&self, outer: &Fields<'_>) -> Result<bool, ConfigError> {
+        let name = "tie_word_embeddings";
+        if self.fields.is_default(name) && outer.has(name) {
+            return outer.flag(name);
+        }
+        Ok(self.fields.flag(name)? | outer.flag(name)?)
+    }
+
+    /// What each layer mixes and transforms with.
+    fn layers(&self, notes: &mut Vec<String>) -> Result<Vec<One>, ConfigError> {
+        if self.family.mixer == Reads::Mamba2 {
+            let mixer = Mixer::Linear(self.linear()?);
+            return Ok(vec![(Some(mixer), None); self.count as usize]);
+        }
+        let mixers = self.mixers(notes)?;
+        let ffns = self.feed_forwards()?;
+        let layers = mixers.into_iter().zip(ffns);
+        if self.family.mixer != Reads::FalconH1 {
+            return Ok(layers.collect());
+        }
+        notes.push("attention and Mamba-2 of a layer count as two layers".into());
+        let linear = Mixer::Linear(self.linear()?);
+        Ok(layers.flat_map(|layer| [(Some(linear.clone()), None), layer]).collect())
+    }
+
     /// What mixes tokens, by layer.
     fn mixers(&self, notes: &mut Vec<String>) -> Each<Mixer> {
-        let fields = self.fields;
-        if fields.has("compress_ratios") {
-            return self.compressed(notes);
+        match self.family.mixer {
+            Reads::Grouped | Reads::FalconH1 | Reads::Mamba2 => self.of_kinds(notes),
+            Reads::Latent => self.latents(),
+            Reads::Compressed => self.compressed(notes),
+            Reads::KimiLinear => self.kimi_linear(),
+            Reads::Mimo => self.mimo(),
+            Reads::Sparse => self.sparse(notes),
+            Reads::Nemotron => self.nemotron(),
         }
-        if let Some(linear) = fields.object("linear_attn_config")? {
-            return self.kimi_linear(&linear);
-        }
-        if fields.has("layers_block_type") {
-            return self.nemotron();
-        }
-        if fields.has("kv_lora_rank") {
-            return self.latents();
-        }
-        if fields.has("hybrid_layer_pattern") {
-            return self.mimo();
-        }
-        let full = self.grouped("", Reach::All)?;
-        if let Some(sparse) = fields.object("sparse_attention_config")? {
-            return self.sparse(full, &sparse, notes);
-        }
-        let with = |reach| Some(Mixer::Grouped(Grouped { reach, ..full.clone() }));
-        if let Some(chunk) = fields.positive("attention_chunk_size")? {
-            // Every fourth layer of Llama 4 sees all tokens (`no_rope_layer_interval`, 4 unless it
-            // is said).
-            let every = fields.positive("no_rope_layer_interval")?.unwrap_or(4);
-            let of_layer = |at: u32| match (at + 1) % every {
-                0 => with(Reach::All),
-                _ => with(Reach::Chunk(chunk)),
-            };
-            notes.push("half a chunk is read on average over positions".into());
-            return Ok((0..self.count).map(of_layer).collect());
-        }
-        let window = fields.positive("sliding_window")?;
-        let Some(types) = fields.by_layer("layer_types", self.count)? else {
-            // A window without a list of layers is of every layer, unless it is switched off.
-            let is_off = fields.has("use_sliding_window") && !fields.flag("use_sliding_window")?;
-            let reach = window.filter(|_| !is_off).map_or(Reach::All, Reach::Window);
-            return Ok(self.same(Mixer::Grouped(Grouped { reach, ..full })));
-        };
-        types.iter().map(|kind| self.of_type(kind, window, &full)).collect()
-    }
-
-    fn of_type(
-        &self,
-        kind: &str,
-        window: Option<u32>,
-        full: &Grouped,
-    ) -> Result<Option<Mixer>, ConfigError> {
-        let grouped = |reach| Mixer::Grouped(Grouped { reach, ..full.clone() });
-        Ok(Some(match kind {
-            "full_attention" | "attention" => grouped(Reach::All),
-            "sliding_attention" => {
-                let missing = || self.fields.refuse("sliding_window", "it is missing");
-                grouped(Reach::Window(window.ok_or_else(missing)?))
-            }
-            "linear_attention" => Mixer::Linear(self.delta_net()?),
-            other => {
-                let why = format!("{other:?} is no kind of layer that is understood");
-                return Err(self.fields.refuse("layer_types", why));
-            }
-        }))
-    }
-
-    /// Grouped attention whose fields begin with a prefix.
-    fn grouped(&self, prefix: &str, reach: Reach) -> Result<Grouped, ConfigError> {
-        let fields = self.fields;
-        let name = |name: &str| format!("{prefix}{name}");
-        let heads = fields.number(&name("num_attention_heads"))?;
-        let kv_heads = fields.positive(&name("num_key_value_heads"))?.unwrap_or(heads);
-        if !heads.is_multiple_of(kv_heads) {
-            let why = format!("{kv_heads} does not divide {heads} query heads");
-            return Err(fields.refuse(&name("num_key_value_heads"), why));
-        }
-        let hidden = fields.number("hidden_size")?;
-        let dim_qk = match fields.positive(&name("head_dim"))? {
-            Some(dim) => dim,
-            None if hidden.is_multiple_of(heads) => hidden / heads,
-            None => {
-                let why = format!("it is missing, and {heads} heads do not divide {hidden}");
-                return Err(fields.refuse(&name("head_dim"), why));
-            }
-        };
-        let dim_v = fields.positive(&name("v_head_dim"))?.unwrap_or(dim_qk);
-        let gate = fields.flag("attn_output_gate")? | fields.flag("attention_output_gate")?;
-        // Qwen2 adds a bias to queries, keys and values without a field for it.
-        let inputs = matches!(self.family, "qwen2" | "qwen2_moe");
-        let both = fields.flag("attention_bias")?;
-        let bias = [inputs | both | fields.flag("qkv_bias")?, both && self.family != "glm4_moe"];
-        Ok(Grouped { heads, kv_heads, dim_qk, dim_v, gate, bias, reach, indexer: None })
-    }
-
-    fn mimo(&self) -> Each<Mixer> {
-        let fields = self.fields;
-        let window = Reach::Window(fields.number("sliding_window")?);
-        // Chunks of the same size are how its kernels walk the window.
-        fields.value("attention_chunk_size");
-        let kinds = [self.grouped("", Reach::All)?, self.grouped("swa_", window)?];
-        let pattern = fields.by_layer("hybrid_layer_pattern", self.count)?.unwrap_or_default();
-        let of_layer = |kind: &String| match kind.as_str() {
-            "0" => Ok(Some(Mixer::Grouped(kinds[0].clone()))),
-            "1" => Ok(Some(Mixer::Grouped(kinds[1].clone()))),
-            other => Err(fields.refuse("hybrid_layer_pattern", format!("{other} is not 0 or 1"))),
-        };
-        pattern.iter().map(of_layer).collect()
-    }
-
-    /// MiniMax-M3: blocks of tokens are chosen.
-    fn sparse(&self, full: Grouped, table: &Fields<'_>, notes: &mut Vec<String>) -> Each<Mixer> {
-        let top = table.number("sparse_topk_blocks")?;
-        let block = table.number("sparse_block_size")?;
-        let indexer = Indexer {
-            heads: table.number("sparse_num_index_heads")?,
-            dim: table.number("sparse_index_dim")?,
-            top: top.saturating_mul(block).min(1 << 27),
-            is_own: true,
-        };
-        let is_used = table.flag("use_sparse_attention")?;
-        let layers = table.by_layer("sparse_attention_freq", self.count)?;
-        let layers =
-            layers.ok_or_else(|| table.refuse("sparse_attention_freq", "it is missing"))?;
-        table.not_understood(&[
-            "sparse_disable_index_value",
-            "sparse_init_block",
-            "sparse_local_block",
-        ])?;
-        notes.push("blocks that are always read count among those chosen".into());
-        let of_layer = |kind: &String| {
-            let indexer = Some(indexer).filter(|_| is_used && kind == "1");
-            Some(Mixer::Grouped(Grouped { indexer, ..full.clone() }))
-        };
-        Ok(layers.iter().map(of_layer).collect())
-    }
-
-    fn latent(&self) -> Result<Latent, ConfigError> {
-        let fields = self.fields;
-        let heads = fields.number("num_attention_heads")?;
-        // Every head has its own keys, which come from one latent.
-        if let Some(kv) = fields.count("num_key_value_heads")?.filter(|kv| *kv != heads) {
-            let why =
-                format!("{kv} differs from {heads} query heads, of which latents know nothing");
-            return Err(fields.refuse("num_key_value_heads", why));
-        }
-        for name in ["head_dim", "qk_head_dim"] {
-            fields.value(name);
-        }
-        Ok(Latent {
-            heads,
-            q_rank: fields.positive("q_lora_rank")?,
-            kv_rank: fields.number("kv_lora_rank")?,
-            nope: fields.number("qk_nope_head_dim")?,
-            rope: fields.number("qk_rope_head_dim")?,
-            dim_v: fields.number("v_head_dim")?,
-            gate: fields.flag("mla_use_output_gate")?,
-            indexer: None,
-        })
-    }
-
-    fn latents(&self) -> Each<Mixer> {
-        let latent = self.latent()?;
-        let types = self.fields.by_layer("indexer_types", self.count)?;
-        let Some(indexer) = self.indexer()? else { return Ok(self.same(Mixer::Latent(latent))) };
-        let of_layer = |at: u32| {
-            let is_own = match types.as_ref().map(|types| types[at as usize].as_str()) {
-                None | Some("full") => true,
-                Some("shared") => false,
-                Some(other) => {
-                    let why = format!("{other:?} is not full or shared");
-                    return Err(self.fields.refuse("indexer_types", why));
-                }
-            };
-            let indexer = Some(Indexer { is_own, ..indexer });
-            Ok(Some(Mixer::Latent(Latent { indexer, ..latent.clone() })))
-        };
-        (0..self.count).map(of_layer).collect()
-    }
-
-    fn indexer(&self) -> Result<Option<Indexer>, ConfigError> {
-        let fields = self.fields;
-        let Some(top) = fields.positive("index_topk")? else { return Ok(None) };
-        let (heads, dim) = (fields.number("index_n_heads")?, fields.number("index_head_dim")?);
-        Ok(Some(Indexer { heads, dim, top, is_own: true }))
-    }
-
-    fn compressed(&self, notes: &mut Vec<String>) -> Each<Mixer> {
-        let fields = self.fields;
-        let name = "compress_ratios";
-        let ratios = fields.list(name)?.map_or(&[][..], Vec::as_slice);
-        // Those after the last layer are of heads that predict more than one token.
-        if ratios.len() < self.count as usize {
-            let why = format!("it has {} entries for {} layers", ratios.len(), self.count);
-            return Err(fields.refuse(name, why));
-        }
-        if fields.number("num_key_value_heads")? != 1 {
-            return Err(fields.refuse("num_key_value_heads", "it is not 1"));
-        }
-        fields.value("qk_rope_head_dim");
-        let whole = Compressed {
-            heads: fields.number("num_attention_heads")?,
-            dim: fields.number("head_dim")?,
-            q_rank: fields.number("q_lora_rank")?,
-            out_groups: fields.number("o_groups")?,
-            out_rank: fields.number("o_lora_rank")?,
-            window: fields.number("sliding_window")?,
-            ratio: 0,
-            indexer: None,
-        };
-        let indexer = self.indexer()?;
-        notes.push("hyper-connections are left out: below 0.1 % of parameters".into());
-        let of_layer = |ratio: &Value| {
-            let ratio = match ratio.as_u64() {
-                Some(ratio @ (0 | 4 | 128)) => ratio as u32,
-                _ => {
-                    let why = format!("{ratio}: only 0, 4 and 128 are understood");
-                    return Err(fields.refuse(name, why));
-                }
-            };
-            let indexer = indexer.filter(|_| ratio == 4);
-            Ok(Some(Mixer::Compressed(Compressed { ratio, indexer, ..whole.clone() })))
-        };
-        ratios[..self.count as usize].iter().map(of_layer).collect()
-    }
-
-    /// Gated delta net (Qwen3-Next, Qwen3.5).
-    fn delta_net(&self) -> Result<Linear, ConfigError> {
-        let fields = self.fields;
-        let hidden = of(fields.number("hidden_size")?);
-        let heads = fields.number("linear_num_value_heads")?;
-        let [key_heads, dim_k, dim_v, kernel] = [
-            "linear_num_key_heads",
-            "linear_key_head_dim",
-            "linear_value_head_dim",
-            "linear_conv_kernel_dim",
-        ]
-        .map(|name| fields.number(name));
-        let (keys, values) = (of(key_heads?) * of(dim_k.clone()?), of(heads) * of(dim_v.clone()?));
-        let mixed = 2.0 * keys + values;
-        // Queries, keys, values and the gate; two numbers for each head; the output; a convolution.
-        let projections = hidden * (mixed + values + 2.0 * of(heads)) + values * hidden;
-        Ok(Linear {
-            kind: "gated delta net",
-            parameters: projections + mixed * of(kernel?),
-            state: of(heads) * of(dim_k?) * of(dim_v?),
-            heads,
-        })
-    }
-
-    /// Kimi delta attention beside latent attention.
-    fn kimi_linear(&self, table: &Fields<'_>) -> Each<Mixer> {
-        let fields = self.fields;
-        let hidden = of(fields.number("hidden_size")?);
-        let heads = table.number("num_heads")?;
-        let dim = of(table.number("head_dim")?);
-        let width = of(heads) * dim;
-        let kernel = of(table.number("short_conv_kernel_size")?);
-        let gate = match table.flag("use_full_rank_gate")? {
-            true => hidden * width,
-            false => (hidden + width) * dim,
-        };
-        // Queries, keys, values, output; decay of low rank; one number for each head.
-        let projections = 4.0 * hidden * width + (hidden + width) * dim + hidden * of(heads);
-        let linear = Mixer::Linear(Linear {
-            kind: "Kimi delta attention",
-            parameters: projections + gate + 3.0 * width * kernel,
-            state: width * dim,
-            heads,
-        });
-        let latent = Mixer::Latent(self.latent()?);
-        let mut layers = vec![None; self.count as usize];
-        for (name, mixer) in [("kda_layers", &linear), ("full_attn_layers", &latent)] {
-            for number in table.list(name)?.into_iter().flatten() {
-                // They count from 1.
-                let at = number.as_u64().and_then(|number| number.checked_sub(1));
-                let slot = at.and_then(|at| layers.get_mut(at as usize));
-                let why = format!("{number} is no layer, or stands twice");
-                let slot = slot.filter(|slot| slot.is_none());
-                *slot.ok_or_else(|| table.refuse(name, why))? = Some(mixer.clone());
-            }
-        }
-        table.not_understood(&["gate_lower_bound"])?;
-        match layers.iter().position(Option::is_none) {
-            None => Ok(layers),
-            Some(at) => Err(table.refuse("kda_layers", format!("layer {} has no kind", at + 1))),
-        }
-    }
-
-    /// Nemotron-H: layers that mix, and layers that transform.
-    fn nemotron(&self) -> Each<Mixer> {
-        let fields = self.fields;
-        let hidden = of(fields.number("hidden_size")?);
-        let heads = fields.number("mamba_num_heads")?;
-        let inner = of(heads) * of(fields.number("mamba_head_dim")?);
-        let (groups, state) =
-            (of(fields.number("n_groups")?), of(fields.number("ssm_state_size")?));
-        let mixed = inner + 2.0 * groups * state;
-        let projections = hidden * (inner + mixed + of(heads)) + inner * hidden;
-        let linear = Mixer::Linear(Linear {
-            kind: "Mamba-2",
-            parameters: projections + mixed * of(fields.number("conv_kernel")?),
-            state: inner * state,
-            heads,
-        });
-        let attention = Mixer::Grouped(self.grouped("", Reach::All)?);
-        fields.value("sliding_window");
-        let kinds = fields.by_layer("layers_block_type", self.count)?.unwrap_or_default();
-        let of_layer = |kind: &String| match kind.as_str() {
-            "mamba" => Ok(Some(linear.clone())),
-            "attention" => Ok(Some(attention.clone())),
-            "moe" | "mlp" => Ok(None),
-            other => {
-                let why = format!("{other:?} is no kind of layer that is understood");
-                Err(fields.refuse("layers_block_type", why))
-            }
-        };
-        kinds.iter().map(of_layer).collect()
     }
 }
+
+/// Fields that count heads which predict more than one token.
+const HEADS: [&str; 3] = ["num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers"];
 
 /// What KV caches are stored in where nothing is said.
 pub const KV_DEFAULT: Format = Format::Bf16;

@@ -5,21 +5,26 @@
 //! file says can overflow. Norms, sinks and biases of experts are left out: together they are below
 //! 0.1 % of every model in `data/models`.
 
+mod attention;
 pub mod config;
 mod experts;
+pub mod family;
 mod feed_forward;
 mod fields;
 pub mod file;
 pub mod format;
 mod json;
+mod linear;
 mod mixer;
+mod names;
+mod precision;
 mod quantisation;
 
 pub use config::ConfigError;
 pub use feed_forward::{Dense, FeedForward, Mixture};
 pub use format::Format;
 pub use mixer::{Compressed, Grouped, Indexer, Latent, Linear, Mixer, Reach};
-pub use quantisation::Precision;
+pub use precision::Precision;
 
 /// A language model.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +43,8 @@ pub struct Model {
     pub layers: Vec<Layers>,
     /// How each kind of weight is stored.
     pub precision: Precision,
+    /// How the configuration says that keys and values are stored; none where it does not.
+    pub kv: Option<Format>,
     /// What was left out or simplified, in words.
     pub notes: Vec<String>,
 }
@@ -154,6 +161,11 @@ impl Model {
         // unevenly, so that the slope is taken over a multiple of all of them.
         let step = 1024.0;
         (self.kv_bytes(far + step, kv) - self.kv_bytes(far, kv)) / step
+    }
+
+    /// How keys and values are stored: as asked, else as the configuration states, else in 16 bits.
+    pub fn kv_format(&self, asked: Option<Format>) -> Format {
+        asked.or(self.kv).unwrap_or(config::KV_DEFAULT)
     }
 
     /// Layers in all.

@@ -39,6 +39,14 @@ release_pack() {
     FIZEAU_KERNELS=require FIZEAU_NVCC=$both scripts/release.sh here
 }
 
+config_oracle() {
+    local folder=target/config-oracle
+    [ -x "$folder/bin/python" ] || python3 -m venv "$folder"
+    "$folder/bin/pip" install --quiet transformers==5.24.0
+    "$folder/bin/python" scripts/config_oracle.py
+    "$folder/bin/python" scripts/config_oracle.py --planted
+}
+
 # docs/appendix/serving-trial.md is what its records and this program say.
 serving_page() {
     scripts/serving_trial.sh report results/serving/2026-11-22-one-core | diff docs/appendix/serving-trial.md -
@@ -80,6 +88,9 @@ stage "projections: 100,000 cases" \
 stage "projections: 20,000 records" \
     cargo test --locked --quiet --test library -- --ignored projected_records::
 stage "projections: figures" cargo run --locked --quiet --example project_figures
+# Kinds of layers and sizes of caches beside the configuration classes of the transformers package,
+# then with each default made wrong, which has to be found.
+stage "configurations: the transformers package" config_oracle
 # 10^6 strange records and 10^5 of each other input; fails where one does harm.
 stage "strange inputs" scripts/fuzz.sh 100000
 stage "release: first run" first_run target/release/fizeau

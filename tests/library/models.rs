@@ -173,9 +173,10 @@ fn what_is_not_understood_is_refused_by_its_field() {
             "quantization_config.quant_method",
         ),
         (
-            serde_json::json!({"compress_ratios": [4, 16, 4, 128], "num_key_value_heads": 1,
-            "head_dim": 64, "q_lora_rank": 64, "o_groups": 2, "o_lora_rank": 64,
-            "sliding_window": 128}),
+            serde_json::json!({"model_type": "deepseek_v4", "compress_ratios": [4, 16, 4, 128],
+            "num_key_value_heads": 1, "head_dim": 64, "q_lora_rank": 64, "o_groups": 2,
+            "o_lora_rank": 64, "sliding_window": 128, "index_topk": 8, "index_n_heads": 1,
+            "index_head_dim": 8}),
             "compress_ratios",
         ),
         (serde_json::json!({"num_key_value_heads": 3}), "num_key_value_heads"),
@@ -185,7 +186,8 @@ fn what_is_not_understood_is_refused_by_its_field() {
         (serde_json::json!({"hidden_act": "xielu"}), "hidden_act"),
         (serde_json::json!({"layer_types": ["full_attention"]}), "layer_types"),
         (
-            serde_json::json!({"num_local_experts": 4, "num_experts_per_tok": 9}),
+            serde_json::json!({"model_type": "mixtral", "num_local_experts": 4,
+            "num_experts_per_tok": 9}),
             "num_experts_per_tok",
         ),
         (

@@ -14,6 +14,10 @@ impl Reader<'_> {
     pub(super) fn of_kinds(&self, notes: &mut Vec<String>) -> Each<Mixer> {
         let full = self.grouped("", Reach::All)?;
         let (kinds, window) = (self.kinds()?, self.window()?);
+        if self.family.linear.is_some() {
+            // Files state the widths of such layers where a model has none of them, too.
+            drop(self.linear());
+        }
         if kinds.iter().any(|kind| kind == "chunked_attention") {
             notes.push("half a chunk is read on average over positions".into());
         }
@@ -23,10 +27,12 @@ impl Reader<'_> {
     /// The window, unless the architecture's switch is off.
     fn window(&self) -> Result<Option<u32>, ConfigError> {
         let window = self.fields.count("sliding_window")?.filter(|window| *window > 0);
-        match &self.family.layers.switch {
-            Some(switch) if !self.fields.flag(switch)? => Ok(None),
-            _ => Ok(window),
-        }
+        let pattern = &self.family.layers;
+        let Some(switch) = &pattern.switch else { return Ok(window) };
+        let is_on = self.fields.flag(switch)?;
+        // Where positions decide, the switch is of the pattern alone, and a list stands for it.
+        let is_listed = pattern.rope.is_some() && self.fields.has("layer_types");
+        Ok(window.filter(|_| is_on || is_listed))
     }
 
     /// The kind of each layer.
@@ -230,7 +236,14 @@ impl Reader<'_> {
 
     pub(super) fn latents(&self) -> Each<Mixer> {
         let latent = self.latent()?;
-        let types = self.fields.by_layer("indexer_types", self.count)?;
+        if let Some(kinds) = self.fields.by_layer("layer_types", self.count)? {
+            let known = ["full_attention", "indexed_attention", "deepseek_sparse_attention"];
+            if let Some(other) = kinds.iter().find(|kind| !known.contains(&kind.as_str())) {
+                let why = format!("{other:?} is no kind of layer that is understood");
+                return Err(self.fields.refuse("layer_types", why));
+            }
+        }
+        let types = self.indexers()?;
         let Some(indexer) = self.indexer()? else { return Ok(self.same(Mixer::Latent(latent))) };
         let of_layer = |at: u32| {
             let is_own = match types.as_ref().map(|types| types[at as usize].as_str()) {
@@ -245,6 +258,33 @@ impl Reader<'_> {
             Ok(Some(Mixer::Latent(Latent { indexer, ..latent.clone() })))
         };
         (0..self.count).map(of_layer).collect()
+    }
+
+    /// Which layers have an indexer of their own: a list, letters (`FSSF`), or every n-th from some
+    /// layer on (`index_topk_freq`, `index_skip_topk_offset`). None where all have.
+    fn indexers(&self) -> Result<Option<Vec<String>>, ConfigError> {
+        let fields = self.fields;
+        let every = fields.count("index_topk_freq")?.unwrap_or(1).max(1);
+        let offset = fields.count("index_skip_topk_offset")?.unwrap_or(2);
+        let name = "index_topk_pattern";
+        let letters = fields.text(name)?;
+        if let Some(types) = fields.by_layer("indexer_types", self.count)? {
+            return Ok(Some(types));
+        }
+        if let Some(letters) = letters {
+            if letters.len() != self.count as usize {
+                let why = format!("it has {} letters for {} layers", letters.len(), self.count);
+                return Err(fields.refuse(name, why));
+            }
+            let word = |letter| if letter == 'F' { "full" } else { "shared" };
+            return Ok(Some(letters.chars().map(|letter| word(letter).to_owned()).collect()));
+        }
+        if every == 1 {
+            return Ok(None);
+        }
+        let is_own = |at: u32| (at + 1).saturating_sub(offset).is_multiple_of(every);
+        let word = |at| if is_own(at) { "full" } else { "shared" };
+        Ok(Some((0..self.count).map(|at| word(at).to_owned()).collect()))
     }
 
     fn indexer(&self) -> Result<Option<Indexer>, ConfigError> {

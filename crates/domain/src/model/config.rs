@@ -46,7 +46,7 @@ fn named(fields: &[String]) -> String {
 
 /// Parts of names of fields that state which layers there are. Without such a field a model may be
 /// another one, so that nobody is told to leave it out.
-const STRUCTURE: [&str; 18] = [
+const STRUCTURE: [&str; 19] = [
     "linear_",
     "mamba",
     "ssm_",
@@ -65,6 +65,7 @@ const STRUCTURE: [&str; 18] = [
     "_layers",
     "attn_type",
     "index_",
+    "no_rope",
 ];
 
 impl ConfigError {
@@ -76,7 +77,10 @@ impl ConfigError {
         if fields.is_empty() {
             return Ok(());
         }
-        let states_layers = |field: &&String| STRUCTURE.iter().any(|part| field.contains(part));
+        let states_layers = |field: &&String| {
+            let name = field.rsplit('.').next().unwrap_or(field);
+            family::reads(name) || STRUCTURE.iter().any(|part| name.contains(part))
+        };
         let why = match fields.iter().filter(states_layers).collect::<Vec<_>>()[..] {
             [] => "not understood, and may change sizes. If the publisher's own code ignores \
                    them, take them out of the file, all at once"
@@ -125,7 +129,7 @@ const HARMLESS: &[&str] = &[
      time_step_min time_step_rank expand num_logits_to_keep residual_in_fp32",
     // Of what is not used, or changes no weights that are counted.
     "sliding_window_size chunk_size_feed_forward unsloth_fixed mlp_bias lm_head_bias \
-     use_bidirectional_attention query_pre_attn_scalar final_logit_softcapping \
+     query_pre_attn_scalar final_logit_softcapping \
      attn_logit_softcapping embedding_multiplier logits_scaling residual_multiplier \
      attention_multiplier logit_scale original_max_position_embeddings resid_pdrop embd_pdrop \
      embedding_dropout residual_dropout rope_local_base_freq cache_implementation \

@@ -188,6 +188,24 @@ pub fn known() -> Vec<&'static str> {
     names.into_iter().collect()
 }
 
+/// Whether some architecture reads a field of this name by its section.
+pub fn reads(name: &str) -> bool {
+    FAMILIES.values().any(|family| {
+        let layers = &family.layers;
+        let stated = [
+            &layers.every_in,
+            &layers.offset_in,
+            &layers.switch,
+            &layers.from,
+            &layers.below,
+            &layers.listed,
+        ];
+        family.defaults.contains_key(name)
+            || family.names.contains_key(name)
+            || stated.into_iter().flatten().any(|field| field == name)
+    })
+}
+
 /// Fields of a file under the names that are read, with the defaults of its architecture.
 pub struct Canonical {
     /// The fields.

@@ -1,6 +1,8 @@
 //! The catalogue: parts, hosts, links, suites, models and profiles, embedded, or overlaid from a
 //! directory.
 
+mod checkpoint;
+
 use fizeau_domain::{
     model::{Model, config, file::ModelFile},
     near,
@@ -66,7 +68,7 @@ pub enum DataError {
     /// No model of that name.
     #[error(
         "no model is called {name:?}{near}; there are: {known}; or a path to a config.json, which \
-         ends in .json"
+         ends in .json, or to a folder that holds one, with a / in it"
     )]
     NoModel {
         /// The name.
@@ -236,13 +238,16 @@ impl Catalogue {
         Err(DataError::NoModel { name: name.into(), near, known })
     }
 
-    /// A model by its name, or by a path that ends in `.json`: a `config.json` of the Hugging Face
-    /// hub.
+    /// A model by its name, by a path that ends in `.json` (a `config.json` of the Hugging Face
+    /// hub), or by a folder that holds one beside the files of a checkpoint.
     ///
     /// # Errors
     /// Where there is none, it cannot be read, or its configuration is not understood.
     pub fn model(&self, name: &str) -> Result<Model, DataError> {
         let refuse = |why: String| DataError::File { file: name.into(), why };
+        if name.contains('/') && Path::new(name).is_dir() {
+            return checkpoint::model(Path::new(name)).map_err(refuse);
+        }
         if !name.ends_with(".json") {
             return self.model_file(name)?.model().map_err(|error| refuse(error.to_string()));
         }

@@ -6,6 +6,7 @@
 //! 0.1 % of every model in `data/models`.
 
 mod attention;
+pub mod checkpoint;
 pub mod config;
 mod experts;
 pub mod family;

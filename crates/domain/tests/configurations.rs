@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 /// Combinations with the package's answers, written by `scripts/config_oracle.py --golden`.
 const GOLDEN: &str = include_str!("configurations.json");
 
+/// Parameters of safetensors files as the hub states them, with the fields that sizes follow from.
+/// Models whose totals count heads that predict more than one token, or encoders, are left out.
+const PUBLISHED: &str = include_str!("published.json");
+
 fn read(config: &Value) -> Result<Model, String> {
     config::parse("made up", &config.to_string()).map_err(|error| error.to_string())
 }
@@ -53,6 +57,17 @@ fn layers_and_caches_are_those_of_the_transformers_package() {
         }
     }
     assert!(compared >= 300 && refused * 20 < compared, "{compared} compared, {refused} refused");
+}
+
+#[test]
+fn parameters_are_within_a_thousandth_of_what_the_hub_states() {
+    let rows: Vec<Value> = serde_json::from_str(PUBLISHED).expect("JSON");
+    for row in &rows {
+        let model = read(&row["config"]).unwrap_or_else(|error| panic!("{}: {error}", row["url"]));
+        let off = model.total() / row["total"].as_f64().expect("a number") - 1.0;
+        assert!(off.abs() <= 1e-3, "{}: {off:+.5}", row["url"]);
+    }
+    assert!(rows.len() >= 29, "{}", rows.len());
 }
 
 /// An architecture's defaults, patterns and switches: one that is made wrong changes an answer.

@@ -60,8 +60,8 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Adds the tensors of a file with a header and so many bytes of data; `layers` is the number of
-    /// the model's layers, behind which are heads that predict more than one token.
+    /// Adds the tensors of a file: its header, and the bytes of its data. `layers` is the number
+    /// of the model's layers; what comes after them predicts more than one token.
     ///
     /// # Errors
     /// In words: what is wrong with the header.
@@ -213,7 +213,7 @@ mod tests {
         config::parse("small", &config.to_string()).expect("understood")
     }
 
-    /// A header of this model whose queries have so many rows.
+    /// A header of this model with n rows of queries.
     fn header(rows: u64) -> (String, u64) {
         let mut map = Map::new();
         let mut at = 0;

@@ -260,7 +260,7 @@ impl<'a> Reader<'a> {
         }
         let layers = self.layers(&mut notes)?;
         let predicts = |name: &&str| fields.count(name).ok().flatten().is_some_and(|n| n > 0);
-        if HEADS.iter().any(|name| predicts(name)) {
+        if HEADS.iter().any(predicts) {
             notes.push("heads that predict more than one token are left out".into());
         }
         let weights = Weights::of(&layers, &self.family.moe);

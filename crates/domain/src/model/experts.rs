@@ -96,7 +96,7 @@ impl Reader<'_> {
         Ok(inner.map(|inner| FeedForward::Dense(Dense { inner, matrices })))
     }
 
-    /// Matrices of a feed-forward layer: those of the family, whose activation is one that is known.
+    /// Matrices of a feed-forward layer: those of the family. The activation has to be known.
     fn matrices(&self) -> Result<u32, ConfigError> {
         for name in ["mlp_hidden_act", "hidden_act", "hidden_activation"] {
             match self.fields.text(name)? {

@@ -189,7 +189,7 @@ impl Weights {
             let is_beyond = last == "layers" && number.is_some_and(|at| at >= self.layers);
             last = word;
             is_beyond
-                || UNCOUNTED.iter().any(|part| word == *part)
+                || UNCOUNTED.contains(&word)
                 || word.ends_with("norm")
                 || word.starts_with("vision")
                 || word.starts_with("norm_")
@@ -240,7 +240,7 @@ impl Pattern {
             }
             Pattern::Plain(plain) => format!(".{name}.").contains(&format!(".{plain}.")),
             Pattern::Glob(parts) => {
-                // A name that goes on after the pattern is of a part of what the pattern names.
+                // A longer name than the pattern is a part of what the pattern names.
                 glob(parts, name)
                     || (parts.last().is_some_and(|last| !last.is_empty())
                         && glob(

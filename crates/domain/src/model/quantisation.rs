@@ -95,8 +95,11 @@ fn dtype(fields: &Fields<'_>) -> Result<Option<Format>, ConfigError> {
     Ok(found)
 }
 
-/// The table of a quantisation and its path, where there is one.
-fn table(fields: &Fields<'_>) -> Result<Option<(Map<String, Value>, String)>, ConfigError> {
+/// Fields, and the path of their table.
+type Table = (Map<String, Value>, String);
+
+/// The table of a quantisation, where there is one.
+fn table(fields: &Fields<'_>) -> Result<Option<Table>, ConfigError> {
     let mut found = None;
     // MLX writes the same table under both names.
     for name in ["quantization", "quantization_config"] {

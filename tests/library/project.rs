@@ -33,15 +33,31 @@ fn configurations() -> impl Strategy<Value = serde_json::Value> {
     (base, mixture, 0u32..6, power(8, 14)).prop_map(|(base, mixture, kind, inner)| {
         let (hidden, layers, heads, kv, dim, vocabulary) = base;
         let mut config = serde_json::json!({
-            "model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers,
+            "model_type": architecture(kind, mixture.is_some()), "hidden_size": hidden, "num_hidden_layers": layers,
             "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": dim,
             "intermediate_size": inner, "vocab_size": vocabulary,
         });
         if let Some((experts, chosen, width, shared)) = mixture {
-            config["num_local_experts"] = experts.into();
             config["num_experts_per_tok"] = (1u32 << chosen).min(experts).into();
-            config["moe_intermediate_size"] = width.into();
-            config["n_shared_experts"] = shared.into();
+            // Each architecture has its own fields for the same numbers.
+            match kind {
+                0 | 1 => {
+                    config["num_local_experts"] = experts.into();
+                    config["intermediate_size"] = width.into();
+                }
+                2 | 3 => {
+                    config["n_routed_experts"] = experts.into();
+                    config["moe_intermediate_size"] = width.into();
+                    config["n_shared_experts"] = shared.into();
+                    config["first_k_dense_replace"] = 0.into();
+                }
+                _ => {
+                    config["num_experts"] = experts.into();
+                    config["moe_intermediate_size"] = width.into();
+                }
+            }
+        } else if matches!(kind, 2 | 3) {
+            config["first_k_dense_replace"] = layers.into();
         }
         match kind {
             0 => config["sliding_window"] = 512.into(),
@@ -85,6 +101,21 @@ fn configurations() -> impl Strategy<Value = serde_json::Value> {
         }
         config
     })
+}
+
+/// An architecture of each kind: windows, chunks, latent attention without and with an indexer,
+/// linear attention, all layers full.
+fn architecture(kind: u32, is_mixture: bool) -> &'static str {
+    match (kind, is_mixture) {
+        (0, false) => "mistral",
+        (0, true) => "mixtral",
+        (1, _) => "llama4_text",
+        (2 | 3, _) => "deepseek_v32",
+        (4, false) => "qwen3_5_text",
+        (4, true) => "qwen3_next",
+        (_, false) => "llama",
+        (_, true) => "qwen3_moe",
+    }
 }
 
 /// Made-up hardware, or a part of the catalogue.

@@ -50,8 +50,8 @@ pub struct AbArgs {
     /// Probability that any metric is called different wrongly: a share or a percentage
     #[arg(long, value_name = "SHARE", default_value_t = Share(ERROR_RATE))]
     pub error_rate: Share,
-    /// Exit code 1 where B was found worse by more than this in any metric, and 4 where the rounds do
-    /// not exclude it: a share or a percentage
+    /// Exit code 1 where B was found worse by more than this in any metric, and 4 where the rounds
+    /// do not exclude it: a share or a percentage
     #[arg(long, value_name = "SHARE")]
     pub fail_if_worse: Option<Share>,
 }

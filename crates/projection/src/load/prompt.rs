@@ -147,8 +147,8 @@ impl Composer {
         Ok(best.unwrap_or_default())
     }
 
-    /// A prompt of a number of tokens that begins as all others do whose blocks have the same names:
-    /// each of `size` tokens but the last one.
+    /// A prompt of a number of tokens that begins as all others do whose blocks have the same
+    /// names: each of `size` tokens but the last one.
     ///
     /// # Errors
     /// As the tokenizer.

@@ -14,7 +14,8 @@ pub enum Purpose {
     Words = 3,
     /// Service times of the server with known laws.
     Service = 4,
-    /// Words of a block of prompts, which all that name it share; its name takes the place of a level.
+    /// Words of a block of prompts, which all that name it share; its name takes the place of a
+    /// level.
     Blocks = 5,
 }
 

@@ -63,8 +63,8 @@ pub fn read(text: &str, limits: &Limits) -> Result<Source, String> {
     Ok(source)
 }
 
-/// Whether a text of a file can be a date: short, and without a number that no date has. The longest
-/// is that of a day and a second, 20261120101500.
+/// Whether a text of a file can be a date: short, and without a number that no date has. The
+/// longest is that of a day and a second, 20261120101500.
 fn is_date(text: &str) -> bool {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit());
     text.len() <= 40 && numbers.all(|number| number.len() <= 14)

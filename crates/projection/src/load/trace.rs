@@ -231,8 +231,8 @@ impl Trace {
                 100.0 * self.shared_tokens(size)
             )),
             None if self.has_hashes => words.push(
-                "the trace's hash_ids are not followed, since they do not agree with the lengths of \
-                 its prompts: prompts have random words, and share no beginning that a prefix \
+                "the trace's hash_ids are not followed, since they do not agree with the lengths \
+                 of its prompts: prompts have random words, and share no beginning that a prefix \
                  cache would know"
                     .into(),
             ),

@@ -33,7 +33,8 @@ fn configurations() -> impl Strategy<Value = serde_json::Value> {
     (base, mixture, 0u32..6, power(8, 14)).prop_map(|(base, mixture, kind, inner)| {
         let (hidden, layers, heads, kv, dim, vocabulary) = base;
         let mut config = serde_json::json!({
-            "model_type": architecture(kind, mixture.is_some()), "hidden_size": hidden, "num_hidden_layers": layers,
+            "model_type": architecture(kind, mixture.is_some()),
+            "hidden_size": hidden, "num_hidden_layers": layers,
             "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": dim,
             "intermediate_size": inner, "vocab_size": vocabulary,
         });

@@ -53,11 +53,11 @@ impl Late {
         };
         let lateness = at(&|one| one.lateness)?;
         let first = at(&|one| one.ttft.or(one.e2el))?;
-        let from_sending = kept.map(|_| {
-            let kept = requests.iter().filter(|one| limits.are_kept(&one.from_sending())).count();
+        let since_sending = kept.map(|_| {
+            let kept = requests.iter().filter(|one| limits.are_kept(&one.since_sending())).count();
             kept as f64 / all.max(1) as f64
         });
-        let shares = kept.zip(from_sending);
+        let shares = kept.zip(since_sending);
         let decides = shares.is_some_and(|(kept, sent)| sent > kept.high);
         let is_much = lateness >= LATENESS_MIN && lateness > OF_TTFT * first;
         (decides || is_much).then_some(Late {
@@ -99,7 +99,7 @@ impl Late {
 
 impl Request {
     /// The same with its times counted from the moment of sending.
-    fn from_sending(&self) -> Request {
+    fn since_sending(&self) -> Request {
         let late = self.lateness.unwrap_or(0.0);
         let less = |time: Option<f64>| time.map(|time| (time - late).max(0.0));
         Request { ttft: less(self.ttft), e2el: less(self.e2el), ..self.clone() }

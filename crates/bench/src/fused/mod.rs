@@ -2,7 +2,7 @@
 //! one.
 //!
 //! Rows are random, every eighth so small that the epsilon of a norm shows, and repeat after a
-//! prime number of them. Each element of every array is compared: see [`reference`].
+//! prime number of them. Each element of every array is compared: see `reference`.
 //!
 //! Arrays that a cache could hold take turns with copies, where few copies are enough to leave it;
 //! rows of decoding are too few for that and stay in the cache, as they do in a model, whose last

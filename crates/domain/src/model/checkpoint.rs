@@ -2,7 +2,7 @@
 //! kinds of weights are stored in more or fewer bytes than they should be.
 //!
 //! The format: 8 bytes with the length of a header, the header in JSON (for each tensor `dtype`,
-//! `shape` and `data_offsets`), then the data (https://huggingface.co/docs/safetensors).
+//! `shape` and `data_offsets`), then the data (<https://huggingface.co/docs/safetensors>).
 
 use super::{Model, Module, json::Once};
 use crate::units::Bytes;

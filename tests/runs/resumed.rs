@@ -144,10 +144,10 @@ fn what_is_made_of_the_evidence_is_made_again_and_longer_records_are_unclear() {
     let run = own.split_once("\"run\":\"").expect("a run").1.split('"').next().expect("its name");
     let other = |_: String| own.replace(run, "2020-01-01T00:00:00Z-run");
     for (file, text, words) in [
-        ("rounds/0009-host/record.jsonl", other(String::new()), "nothing was decided on it"),
-        ("rounds/0009-host/record.jsonl", own.clone(), "another record is of the same run"),
-        ("rounds/0009-host/record.jsonl", "PASS\n".into(), "it is no record that can be read"),
-        ("rounds/0009-cuda7/messages.txt", "PASS".into(), "it is of no device that was measured"),
+        ("rounds/0999-host/record.jsonl", other(String::new()), "nothing was decided on it"),
+        ("rounds/0999-host/record.jsonl", own.clone(), "another record is of the same run"),
+        ("rounds/0999-host/record.jsonl", "PASS\n".into(), "it is no record that can be read"),
+        ("rounds/0999-cuda7/messages.txt", "PASS".into(), "it is of no device that was measured"),
         ("profiles/9.toml", small_node::PROFILE.into(), "nothing was judged by it"),
         ("localise/notes.json", "{}".into(), "it is no evidence"),
         ("earlier/better/verdict.json", "{}".into(), "it is no evidence"),

@@ -10,6 +10,7 @@ use fizeau_domain::{
     },
     dtype::Dtype,
     spec::{SpeedOfLight, Tier, headline},
+    text::counted,
 };
 
 /// What is known of a case before it runs.
@@ -241,7 +242,7 @@ pub fn measured(point: &Point, is_host: bool) -> String {
 }
 
 fn fused(point: &FusedPoint) -> String {
-    let FusedPoint { rows, width, .. } = point;
+    let (rows, width) = (counted(point.rows as usize, "row"), point.width);
     let output = match point.output {
         Dtype::Fp8 => "8-bit floats by one scale for all",
         Dtype::Fp8Block => "8-bit floats by a scale for each 128 of a row",
@@ -249,12 +250,12 @@ fn fused(point: &FusedPoint) -> String {
     };
     match point.fused {
         Fused::Norm => format!(
-            "fused residual addition and RMSNorm: {rows} rows of {width} bf16 are added to as many \
-             of a residual, which is written back, and normalised into {output}."
+            "fused residual addition and RMSNorm of {rows}: {width} bf16 of the input and of the \
+             residual are added, the sum is written back, and its norm becomes {output}."
         ),
         Fused::Swiglu => format!(
-            "fused SwiGLU: {rows} rows of {width} bf16 gates, and as many of ups behind them, \
-             become silu(gate) * up in {output}."
+            "fused SwiGLU of {rows}: {width} bf16 gates and as many ups behind them become \
+             silu(gate) * up in {output}."
         ),
     }
 }

@@ -17,7 +17,7 @@ use fizeau_projection::{
     validate::{Entry, TEXT_MAX, Validation, beside, read},
 };
 use fizeau_record::file;
-use fizeau_report::{format::csv, validation};
+use fizeau_report::{Block, format::csv, validation};
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 /// The list that fizeau was built with.
@@ -78,6 +78,9 @@ fn validated(
     Ok(validation)
 }
 
+/// Measurements that are listed one by one on a screen, at most.
+const LISTED_MOST: usize = 40;
+
 /// Sets a list beside the tiers and prints what comes of it. Code 1 where one is above L0.
 ///
 /// # Errors
@@ -88,7 +91,17 @@ pub fn run(args: &ProjectArgs, list: &Path, global: &Global) -> anyhow::Result<E
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let entries = entries(list, &catalogue)?;
     let validation = validated(&entries, &catalogue, !args.no_published)?;
-    let document = self::validation(&validation);
+    let mut document = self::validation(&validation);
+    // A screen is no place for hundreds of lines.
+    if format == ReportFormat::Terminal && validation.points.len() > LISTED_MOST {
+        document.blocks.retain(|block| match block {
+            Block::Table(table) => table.name != "measurements",
+            _ => true,
+        });
+        document
+            .blocks
+            .push(Block::Text("Each measurement on a line: --format csv, or --out FILE.".into()));
+    }
     let text = match format {
         ReportFormat::Csv => csv::of_tables(&document, &["measurements"])?,
         _ => document::render(&document, format, document::window(global))?,

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 /// Combinations with the package's answers, written by `scripts/config_oracle.py --golden`.
 const GOLDEN: &str = include_str!("configurations.json");
 
-/// Parameters of safetensors files as the hub states them, with the fields that sizes follow from.
-/// Models whose totals count heads that predict more than one token, or encoders, are left out.
+/// Parameters of safetensors files as the hub or the index of the files states them (`url`; seen at
+/// `via`), with the fields that sizes follow from, or all (seen at `config_via`, or at `via` too).
+/// Models whose totals count heads that predict more than one token, encoders, or a tied matrix
+/// twice (Qwen3-0.6B and 1.7B) are left out.
 const PUBLISHED: &str = include_str!("published.json");
 
 fn read(config: &Value) -> Result<Model, String> {
@@ -68,6 +70,40 @@ fn parameters_are_within_a_thousandth_of_what_the_hub_states() {
         assert!(off.abs() <= 1e-3, "{}: {off:+.5}", row["url"]);
     }
     assert!(rows.len() >= 29, "{}", rows.len());
+}
+
+/// Fields of publishers' files that change no size, and sizes that stand there under two names.
+#[test]
+fn what_publishers_state_beside_sizes_is_read_over_and_sizes_stated_twice_must_agree() {
+    for (model_type, fields) in [
+        ("apertus", json!({"qk_norm": true})),
+        ("cohere", json!({"model_max_length": 131_072})),
+        ("cohere2", json!({"layer_switch": 4, "sliding_window_pattern": 4, "rotary_pct": 1.0})),
+        ("hunyuan_v1_dense", json!({"attention_head_dim": 128, "head_dim": 128})),
+        ("hunyuan_v1_dense", json!({"cla_share_factor": 2, "use_cla": false})),
+        ("llama", json!({"is_llama_config": true})),
+        ("minimax", json!({"postnorm": true})),
+        ("nemotron_h", json!({"attention_head_dim": 128})),
+        ("starcoder2", json!({"scale_attn_weights": true, "attention_softmax_in_fp32": true})),
+    ] {
+        let base = if model_type == "nemotron_h" { nemotron() } else { llama() };
+        let plain = with(base, json!({"model_type": model_type}));
+        let read_as = |config: Value| {
+            let model = read(&config).unwrap_or_else(|error| panic!("{error}"));
+            (model.total(), layers(&model))
+        };
+        assert_eq!(read_as(with(plain.clone(), fields.clone())), read_as(plain), "{fields}");
+    }
+    for (model_type, fields, field) in [
+        ("cohere2", json!({"layer_switch": 8, "sliding_window_pattern": 4}), "sliding_window"),
+        ("cohere2", json!({"use_embedding_sharing": true}), "use_embedding_sharing"),
+        ("hunyuan_v1_dense", json!({"attention_head_dim": 64, "head_dim": 128}), "head_dim"),
+        ("hunyuan_v1_dense", json!({"use_cla": true}), "use_cla"),
+    ] {
+        let config = with(llama(), with(json!({"model_type": model_type}), fields));
+        let error = read(&config).expect_err("another model");
+        assert!(error.contains(field), "{error}");
+    }
 }
 
 /// An architecture's defaults, patterns and switches: one that is made wrong changes an answer.
@@ -307,6 +343,21 @@ fn quantisations_of_publishers_are_read() {
     let table = |method: &str, rest: Value| with(json!({"quant_method": method}), rest);
     for (config, bytes) in [
         (compressed(json!(["Linear"]), json!(["lm_head"])), all(1.0)),
+        // As GLM-4.5 and GLM-5 in fp8 have it: a bias is no matrix.
+        (
+            compressed(
+                json!(["Linear"]),
+                json!(["lm_head", "model.layers.0.self_attn.q_proj.bias"]),
+            ),
+            all(1.0),
+        ),
+        (
+            table(
+                "fp8",
+                json!({"modules_to_not_convert": ["model.layers.0.self_attn.indexers_proj"]}),
+            ),
+            all(1.0),
+        ),
         // Attention stays as it is.
         (
             compressed(json!(["re:.*mlp.*"]), json!(["lm_head"])),

@@ -16,7 +16,7 @@ const PREFIXES: [&str; 5] =
 
 /// Words of names that hold no weights which are counted: norms, biases, small gates, encoders of
 /// images and sounds, and heads that predict more than one token.
-const UNCOUNTED: [&str; 23] = [
+const UNCOUNTED: [&str; 24] = [
     "norm",
     "layernorm",
     "visual",
@@ -40,6 +40,7 @@ const UNCOUNTED: [&str; 23] = [
     "eh_proj",
     "embed_vision",
     "indexer",
+    "indexers_proj",
 ];
 
 /// A weight of the model: the names that checkpoints have for it.
@@ -178,9 +179,12 @@ impl Weights {
         Err(format!("{entry:?} names no weights that are understood"))
     }
 
-    /// Whether an entry means what is not counted: norms, encoders, layers after the last.
+    /// Whether an entry means what is not counted: norms, biases, encoders, layers after the last.
     fn is_uncounted(&self, entry: &str) -> bool {
         let plain = entry.trim_start_matches("re:");
+        if plain.ends_with(".bias") {
+            return true;
+        }
         let mut words =
             plain.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         let mut last = "";

@@ -385,6 +385,10 @@ impl<O: Output, const PAST: bool> Rows for Norm<O, PAST> {
     }
 }
 
+/// Elements by which SwiGLU asks for gates and ups before it reads them: 2 KiB. Rows are shorter
+/// than what the CPU's own prefetching needs to find out about two streams.
+const AHEAD: usize = 1024;
+
 impl<O: Output, const PAST: bool> Swiglu<O, PAST> {
     #[inline(always)]
     unsafe fn rows<S: Step, const NOW: bool>(part: &Part<'_>) {
@@ -399,6 +403,10 @@ impl<O: Output, const PAST: bool> Swiglu<O, PAST> {
                     let mut values = [S::all(0.0); STEPS];
                     for (step, value) in values.iter_mut().enumerate() {
                         let (place, left) = (at + step * STEP, left(width, at, step));
+                        if step % 2 == 0 {
+                            S::prefetch(gates.wrapping_add(place + AHEAD));
+                            S::prefetch(ups.wrapping_add(place + AHEAD));
+                        }
                         let gate = load::<S>(gates.wrapping_add(place), left);
                         *value = gate.silu().times(load(ups.wrapping_add(place), left));
                     }

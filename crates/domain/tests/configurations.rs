@@ -108,7 +108,7 @@ fn what_publishers_state_beside_sizes_is_read_over_and_sizes_stated_twice_must_a
 
 /// An architecture's defaults, patterns and switches: one that is made wrong changes an answer.
 #[test]
-fn a_field_that_is_absent_is_not_one_that_is_nought() {
+fn a_field_that_is_absent_is_not_one_that_is_zero() {
     let rows: Vec<Value> = serde_json::from_str(GOLDEN).expect("JSON");
     for (field, other) in [
         ("use_sliding_window", json!(true)),

@@ -9,11 +9,15 @@ use fizeau_domain::{
 };
 use fizeau_record::Record;
 
+/// The place of the column that sets a time beside an empty launch.
+const LAUNCHES: usize = 3;
+
 /// One row for each case; none without such cases.
 pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
     let launch = launch_time(record);
-    let rows: Vec<_> = measurements(record).filter_map(|one| row(ceilings, launch, one)).collect();
-    let columns = vec![
+    let mut rows: Vec<_> =
+        measurements(record).filter_map(|one| row(ceilings, launch, one)).collect();
+    let mut columns = vec![
         Column::new("case", "case", Weight::Essential),
         Column::new("rows", "rows", Weight::Useful),
         Column::new("median_seconds", "median", Weight::Essential),
@@ -25,6 +29,11 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         Column::new("share_of_memory", "of memory's best", Weight::Essential),
         Column::new("noise", "noise", Weight::Useful),
     ];
+    // A host has no launches.
+    if launch.is_none() {
+        rows.iter_mut().for_each(|row| drop(row.remove(LAUNCHES)));
+        columns.remove(LAUNCHES);
+    }
     Table::unless_empty("fused", "Fused operations beside memory and launches", columns, rows)
 }
 

@@ -1,6 +1,6 @@
 """Checks what `fizeau load` kept of a run against llama.cpp, and prints a table of it.
 
-    check.py REQUESTS.jsonl REPORT.json [--tolerance 0.03]
+    check.py REQUESTS.jsonl REPORT.json [--tolerance 0.01]
 
 Fails where a request failed, where a prompt had another number of tokens than it was made for, where
 the client's TPOT is not the server's own (median by level), or where the report does not count every
@@ -20,7 +20,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("requests")
     parser.add_argument("report")
-    parser.add_argument("--tolerance", type=float, default=0.03)
+    parser.add_argument("--tolerance", type=float, default=0.01)
     args = parser.parse_args()
     lines = [json.loads(line) for line in open(args.requests)]
     plans = next(line["load"] for line in lines if "load" in line)["levels"]

@@ -21,6 +21,8 @@ mod rapl;
 mod run_delay;
 mod sdc;
 mod stream;
+#[cfg(target_arch = "x86_64")]
+mod transpose;
 mod user;
 
 pub use cgroup::groups;

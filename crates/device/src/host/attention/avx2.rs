@@ -6,7 +6,7 @@ use super::{
     engine::{COLUMNS, EXP2, Engine, Softmax},
     kernel,
     keys::{KEYS, Rows},
-    packed::{Packed, ScoreTile, SumTile, TILE_COLUMNS, TILE_ROWS},
+    packed::{PADDED, Packed, ScoreTile, SumTile},
     wide::{LANES, STEP, Wide, load},
 };
 use crate::host::kernel::HostKernel;
@@ -23,12 +23,16 @@ pub(super) fn kernels() -> Vec<HostKernel> {
 
 /// Prefetches a row into the cache that the hint names.
 #[inline(always)]
-fn fetch<const HINT: i32, E>(row: *const E, length: usize) {
+pub(super) fn fetch<const HINT: i32, E>(row: *const E, length: usize) {
     for line in (0..length * size_of::<E>()).step_by(64) {
         // SAFETY: a prefetch of any address is allowed.
         unsafe { _mm_prefetch::<HINT>(row.cast::<i8>().wrapping_add(line)) };
     }
 }
+
+/// Rows and columns of a tile.
+const TILE_ROWS: usize = 6;
+const TILE_COLUMNS: usize = 16;
 
 struct Avx2<E>(PhantomData<E>);
 
@@ -36,6 +40,9 @@ impl<E: Wide> Engine for Avx2<E> {
     type Element = E;
 
     const PACKED: Option<Packed<E>> = Some(Packed {
+        rows: TILE_ROWS,
+        columns: TILE_COLUMNS,
+        group: 1,
         row: pack_row::<E>,
         keys: pack_keys::<E>,
         values: pack_values::<E>,
@@ -136,7 +143,7 @@ impl<E: Wide> Engine for Avx2<E> {
 }
 
 const _: () = assert!(COLUMNS.is_multiple_of(4 * STEP) && KEYS.is_multiple_of(LANES));
-const _: () = assert!(TILE_COLUMNS == STEP);
+const _: () = assert!(TILE_COLUMNS == STEP && PADDED == STEP && KEYS.is_multiple_of(TILE_COLUMNS));
 
 /// [`Packed::row`].
 #[target_feature(enable = "avx2,fma")]
@@ -154,7 +161,7 @@ unsafe fn pack_row<E: Wide>(from: *const E, length: usize, to: *mut f32) {
 /// [`Packed::keys`].
 #[target_feature(enable = "avx2,fma")]
 unsafe fn pack_keys<E: Wide>(keys: &Rows<E>, to: *mut f32) {
-    let depth = keys.length.next_multiple_of(STEP);
+    let depth = keys.length.next_multiple_of(PADDED);
     for first in (0..keys.count).step_by(LANES) {
         let key: [*const E; LANES] = std::array::from_fn(|at| {
             keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride)

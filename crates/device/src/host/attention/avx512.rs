@@ -2,9 +2,12 @@
 //! 4 x 4 vectors of sums of values.
 
 use super::{
+    avx2::fetch,
+    avx512_packed,
     engine::{COLUMNS, EXP2, Engine, Softmax},
     kernel,
     keys::{KEYS, Rows},
+    packed::Packed,
 };
 use crate::host::kernel::HostKernel;
 use fizeau_domain::dtype::Dtype;
@@ -26,7 +29,7 @@ pub(super) fn kernels() -> Vec<HostKernel> {
 }
 
 /// Lanes of a vector of sums.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Vectors of a panel of values.
 const VECTORS: usize = COLUMNS / LANES;
@@ -97,9 +100,12 @@ macro_rules! scores {
             let mask: $mask = (1 << (keys.length % $step)) - 1;
             for first in (0..keys.count).step_by(K) {
                 // Beyond the last key, the last one again: what comes of it is not used.
-                let key: [*const $element; K] = from_fn(|at| {
-                    keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride)
-                });
+                let mut key = [keys.start; K];
+                for (at, key) in key.iter_mut().enumerate() {
+                    *key = keys.start.wrapping_add((first + at).min(keys.count - 1) * keys.stride);
+                    let ahead = keys.ahead.wrapping_add((first + at) * keys.ahead_stride);
+                    fetch::<{ _MM_HINT_T0 }, $element>(ahead, keys.length);
+                }
                 let mut sums = [_mm512_setzero_ps(); LANES];
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -142,7 +148,7 @@ scores!(scores_bf16: bf16, step 32, features "avx512f,avx512bw,avx512dq,avx512bf
 /// The same bits as pairs of bfloat16.
 #[target_feature(enable = "avx512f,avx512bf16")]
 #[inline]
-fn bf16s(bits: __m512i) -> __m512bh {
+pub(super) fn bf16s(bits: __m512i) -> __m512bh {
     // SAFETY: vectors of one size, of which any bits are valid.
     unsafe { transmute::<__m512i, __m512bh>(bits) }
 }
@@ -161,10 +167,24 @@ fn within(seen: &Range<usize>, at: usize) -> __mmask16 {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn exp2(x: __m512) -> __m512 {
-    let whole = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
     // Infinite downwards less itself is not a number: there the scale alone decides.
-    let rest =
-        _mm512_maskz_sub_ps(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, _mm512_set1_ps(-200.0)), x, whole);
+    let is_finite = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, _mm512_set1_ps(-200.0));
+    let whole = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+    power(whole, _mm512_maskz_sub_ps(is_finite, x, whole))
+}
+
+/// The same of finite ones.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn exp2_finite(x: __m512) -> __m512 {
+    let whole = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+    power(whole, _mm512_sub_ps(x, whole))
+}
+
+/// 2^(whole + rest).
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn power(whole: __m512, rest: __m512) -> __m512 {
     let mut power = _mm512_set1_ps(EXP2[5]);
     for at in (0..5).rev() {
         power = _mm512_fmadd_ps(power, rest, _mm512_set1_ps(EXP2[at]));
@@ -185,16 +205,29 @@ unsafe fn weigh(
     // SAFETY: the caller's promise.
     let load = |at: usize| unsafe { _mm512_loadu_ps(scores.add(at)) };
     let mut largest = _mm512_set1_ps(softmax.max);
-    for at in (0..seen.end).step_by(LANES) {
-        largest = _mm512_mask_max_ps(largest, within(&seen, at), largest, load(at));
-    }
-    let max = _mm512_reduce_max_ps(largest);
     let mut sums = _mm512_setzero_ps();
-    for at in (0..count).step_by(LANES) {
-        let weights = exp2(_mm512_sub_ps(load(at), _mm512_set1_ps(max)));
-        let weights = _mm512_maskz_mov_ps(within(&seen, at), weights);
-        sums = _mm512_add_ps(sums, weights);
-        store(at, weights);
+    let max;
+    if seen == (0..count) && count == KEYS {
+        for at in (0..KEYS).step_by(LANES) {
+            largest = _mm512_max_ps(largest, load(at));
+        }
+        max = _mm512_reduce_max_ps(largest);
+        for at in (0..KEYS).step_by(LANES) {
+            let weights = exp2_finite(_mm512_sub_ps(load(at), _mm512_set1_ps(max)));
+            sums = _mm512_add_ps(sums, weights);
+            store(at, weights);
+        }
+    } else {
+        for at in (0..seen.end).step_by(LANES) {
+            largest = _mm512_mask_max_ps(largest, within(&seen, at), largest, load(at));
+        }
+        max = _mm512_reduce_max_ps(largest);
+        for at in (0..count).step_by(LANES) {
+            let weights = exp2(_mm512_sub_ps(load(at), _mm512_set1_ps(max)));
+            let weights = _mm512_maskz_mov_ps(within(&seen, at), weights);
+            sums = _mm512_add_ps(sums, weights);
+            store(at, weights);
+        }
     }
     let correction = _mm512_cvtss_f32(exp2(_mm512_set1_ps(softmax.max - max)));
     let sum = softmax.sum * correction + _mm512_reduce_add_ps(sums);
@@ -251,6 +284,7 @@ unsafe fn accumulate_f32<const R: usize>(
         unsafe {
             let mut made = load_sums(&corrections, sums.add(panel), stride);
             for index in 0..values.count {
+                ahead(values, panel, index);
                 let value = values.start.add(index * values.stride + panel);
                 let value: [__m512; VECTORS] =
                     from_fn(|at| _mm512_maskz_loadu_ps(masks[at], value.wrapping_add(at * LANES)));
@@ -286,6 +320,8 @@ unsafe fn accumulate_bf16<const R: usize>(
         unsafe {
             let mut made = load_sums(&corrections, sums.add(panel), stride);
             for index in (0..values.count).step_by(2) {
+                ahead(values, panel, index);
+                ahead(values, panel, index + 1);
                 let key = |index: usize| values.start.add(index * values.stride + panel);
                 // Beyond the last key, the last one again, with a weight of nothing.
                 let (one, other) = (key(index), key((index + 1).min(values.count - 1)));
@@ -309,6 +345,19 @@ unsafe fn accumulate_bf16<const R: usize>(
             store_sums(&made, sums.add(panel), stride);
         }
     }
+}
+
+/// Prefetches what comes beside a panel of one value: rows that follow each other in memory from
+/// end to end.
+#[inline(always)]
+fn ahead<T>(values: &Rows<T>, panel: usize, index: usize) {
+    let width = (values.length - panel).min(COLUMNS);
+    let at = if values.ahead_stride == values.length {
+        panel * values.count + index * width
+    } else {
+        panel + index * values.ahead_stride
+    };
+    fetch::<{ _MM_HINT_T0 }, T>(values.ahead.wrapping_add(at), width);
 }
 
 /// A panel of sums, corrected.
@@ -342,9 +391,15 @@ unsafe fn store_sums<const R: usize>(made: &[[__m512; VECTORS]; R], sums: *mut f
 
 macro_rules! engine {
     ($name:ident: $element:ty, $scores:ident, $weigh:ident, $accumulate:ident,
+     packed $packed:expr, weights $weights:literal,
      output $output:expr, place $place:expr) => {
         impl Engine for $name {
             type Element = $element;
+
+            const PACKED: Option<Packed<$element>> = Some($packed);
+            const HEADS_TOGETHER: bool = true;
+            const KEYS_TOGETHER: usize = 16;
+            const WEIGHTS: usize = $weights;
 
             fn output(sum: f32) -> $element {
                 $output(sum)
@@ -394,11 +449,14 @@ macro_rules! engine {
     };
 }
 
-engine!(F32: f32, scores_f32, weigh_f32, accumulate_f32, output |sum| sum, place |column| column);
+engine!(F32: f32, scores_f32, weigh_f32, accumulate_f32,
+packed avx512_packed::F32, weights 1,
+output |sum| sum, place |column| column);
 
 // Of 32 columns, the interleaved lower halves of every 8 are in one vector, the upper halves in
 // the next.
-engine!(Bf16: bf16, scores_bf16, weigh_bf16, accumulate_bf16, output bf16::from_f32,
+engine!(Bf16: bf16, scores_bf16, weigh_bf16, accumulate_bf16,
+packed avx512_packed::BF16, weights 2, output bf16::from_f32,
 place |column: usize| {
     let (pair, column) = (column / 32 * 32, column % 32);
     pair + column / 4 % 2 * LANES + column / 8 * 4 + column % 4

@@ -8,7 +8,7 @@
 use super::{
     engine::{COLUMNS, Engine, Softmax},
     keys::{KEYS, Rows},
-    packed::{ROWS_MIN, TILE_COLUMNS},
+    packed::{PADDED, ROWS_MIN},
     room::{FETCHED, Heads, ROWS, ROWS_TOGETHER, Room},
 };
 use crate::host::pool::Block;
@@ -30,7 +30,7 @@ const SPLIT_WORDS: usize = 16;
 #[inline(always)]
 pub(super) unsafe fn attention<E: Engine>(block: &Block<'_>) {
     let shape = Shape::new::<E>(block.params(), block.count as usize);
-    let mut room = Room::new(shape.stride, shape.depth());
+    let mut room = Room::new(shape.stride, shape.depth(1));
     let (index, count) = (block.index as usize, block.count as usize);
     for _ in 0..block.repeat {
         let tasks = shape.tasks * shape.splits;
@@ -123,9 +123,9 @@ impl<'p> Shape<'p> {
         Shape { p, units, group, rows, blocks, is_together, tasks, splits, split, stride, values }
     }
 
-    /// Words of a packed query or key.
-    fn depth(&self) -> usize {
-        (self.p.dim_qk as usize).next_multiple_of(TILE_COLUMNS)
+    /// Words of a packed query or key, of which each has `group` elements.
+    fn depth(&self, group: usize) -> usize {
+        (self.p.dim_qk as usize).div_ceil(group).next_multiple_of(PADDED)
     }
 
     /// The query and head of a row of a unit.
@@ -211,7 +211,7 @@ impl<'p> Shape<'p> {
             room.clear();
             let packed = E::PACKED.filter(|_| rows >= ROWS_MIN);
             if let Some(packed) = &packed {
-                room.pack_queries(packed, rows, query, dim_qk, self.depth());
+                room.pack_queries(packed, rows, query, dim_qk, self.depth(packed.group));
             }
             let mut from = self.seen(&sequence, first).start + split * self.split;
             let end = (from + self.split).min(self.seen(&sequence, first + rows - 1).end);
@@ -238,7 +238,7 @@ impl<'p> Shape<'p> {
                 let keys = part(key, key_stride, dim_qk);
                 let values = part(value, value_stride, dim_v);
                 if let Some(packed) = &packed {
-                    let depth = self.depth();
+                    let depth = self.depth(packed.group);
                     room.score_packed::<E>(packed, rows, &keys, depth, self.factor(), seen);
                     room.accumulate_packed(packed, rows, &values, self.stride);
                 } else {

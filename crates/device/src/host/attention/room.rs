@@ -4,7 +4,7 @@
 use super::{
     engine::{Engine, Softmax},
     keys::{KEYS, Rows},
-    packed::{Packed, ScoreTile, SumTile, TILE_COLUMNS, TILE_ROWS},
+    packed::{Packed, ScoreTile, SumTile},
 };
 use std::ops::Range;
 
@@ -15,14 +15,10 @@ pub(super) const ROWS: usize = 192;
 /// Rows of all heads of a sequence at most where a task takes them together.
 pub(super) const ROWS_TOGETHER: usize = 96;
 
-const _: () = assert!(ROWS.is_multiple_of(TILE_ROWS) && ROWS_TOGETHER <= ROWS);
+const _: () = assert!(ROWS_TOGETHER <= ROWS);
 
 /// Rows whose arithmetic is done at once; see [`Engine::scores`].
 const TILE: usize = 4;
-
-/// Keys that are read of all heads before the next ones, which lie behind them in memory: the best
-/// of 8, 16, 32 and 64 on Zen 3.
-const KEYS_TOGETHER: usize = 8;
 
 /// Keys and values that a head prefetches ahead by itself: the best of 0, 4, 8, 16, 32 and 64 on
 /// Zen 3.
@@ -143,14 +139,14 @@ impl Room {
     ) {
         // SAFETY: the caller's promise; the room has all rows.
         unsafe {
-            for key in (0..keys.count).step_by(KEYS_TOGETHER) {
+            for key in (0..keys.count).step_by(E::KEYS_TOGETHER) {
                 for head in 0..heads.count {
-                    let (ahead, ahead_stride) = ahead(&keys, key, head, keys.length);
+                    let (ahead, ahead_stride) = ahead::<E>(&keys, key, head, keys.length);
                     let some = Rows {
                         start: keys.start.add(key * keys.stride + head * keys.length),
                         ahead,
                         ahead_stride,
-                        count: KEYS_TOGETHER.min(keys.count - key),
+                        count: E::KEYS_TOGETHER.min(keys.count - key),
                         ..keys
                     };
                     let mut row = 0;
@@ -188,14 +184,14 @@ impl Room {
         let between = values.stride / heads.count;
         // SAFETY: the caller's promise; the room has all rows.
         unsafe {
-            for key in (0..values.count).step_by(KEYS_TOGETHER) {
+            for key in (0..values.count).step_by(E::KEYS_TOGETHER) {
                 for head in 0..heads.count {
-                    let (ahead, ahead_stride) = ahead(&values, key, head, between);
+                    let (ahead, ahead_stride) = ahead::<E>(&values, key, head, between);
                     let some = Rows {
                         start: values.start.add(key * values.stride + head * between),
                         ahead,
                         ahead_stride,
-                        count: KEYS_TOGETHER.min(values.count - key),
+                        count: E::KEYS_TOGETHER.min(values.count - key),
                         ..values
                     };
                     let mut row = 0;
@@ -203,7 +199,8 @@ impl Room {
                         let first = head * heads.rows + row;
                         let correction =
                             |at: usize| if key == 0 { self.corrections[first + at] } else { 1.0 };
-                        let weights = self.scores.as_ptr().cast::<f32>().add(first * KEYS + key);
+                        let weights = self.scores.as_ptr().cast::<f32>();
+                        let weights = weights.add(first * KEYS + key / E::WEIGHTS);
                         let sums = self.sums.as_mut_ptr().cast::<f32>().add(first * stride);
                         row += sum_tile::<E>(
                             heads.rows - row,
@@ -224,9 +221,14 @@ impl Room {
 /// heads prefetch memory from end to end, where that stays in the first cache: the CPU's own
 /// prefetching continues what it sees of that.
 #[inline(always)]
-fn ahead<T>(all: &Rows<T>, key: usize, head: usize, length: usize) -> (*const T, usize) {
-    if AHEAD_TOGETHER * all.stride * size_of::<T>() <= AHEAD_MAX {
-        let at = (key + AHEAD_TOGETHER) * all.stride + head * KEYS_TOGETHER * length;
+fn ahead<E: Engine>(
+    all: &Rows<E::Element>,
+    key: usize,
+    head: usize,
+    length: usize,
+) -> (*const E::Element, usize) {
+    if AHEAD_TOGETHER * all.stride * size_of::<E::Element>() <= AHEAD_MAX {
+        let at = (key + AHEAD_TOGETHER) * all.stride + head * E::KEYS_TOGETHER * length;
         (all.start.wrapping_add(at), length)
     } else {
         let at = (key + FETCHED) * all.stride + head * length;
@@ -370,7 +372,7 @@ impl Room {
         depth: usize,
     ) {
         let to = self.queries.as_mut_ptr().cast::<f32>();
-        let all = rows.next_multiple_of(TILE_ROWS);
+        let all = rows.next_multiple_of(packed.rows);
         self.corrections[rows..all].fill(0.0);
         // SAFETY: the caller's promise; the room has all rows.
         unsafe {
@@ -400,19 +402,19 @@ impl Room {
     ) {
         // Rows are in the order of queries: the first one sees the first key, the last one the
         // last.
-        for first in (0..rows).step_by(TILE_ROWS) {
-            let end = keys.count.min(seen((first + TILE_ROWS).min(rows) - 1).end);
+        for first in (0..rows).step_by(packed.rows) {
+            let end = keys.count.min(seen((first + packed.rows).min(rows) - 1).end);
             self.counts[first] = if seen(first).start < end { end } else { 0 };
         }
         let (queries, scores) = (self.queries.as_ptr(), self.scores.as_mut_ptr());
         let (queries, scores) = (queries.cast::<f32>(), scores.cast::<f32>());
         let panels = self.keys.as_mut_ptr().cast::<f32>();
-        let mut ahead = keys.in_turns(tiles(rows, keys.count));
+        let mut ahead = keys.in_turns(tiles(packed, rows, keys.count));
         // SAFETY: the caller's promise; the room has all rows and a block of keys.
         unsafe {
             (packed.keys)(keys, panels);
-            for panel in (0..keys.count).step_by(TILE_COLUMNS) {
-                for first in (0..rows).step_by(TILE_ROWS) {
+            for panel in (0..keys.count).step_by(packed.columns) {
+                for first in (0..rows).step_by(packed.rows) {
                     ahead.turn(packed.fetch);
                     if panel < self.counts[first] {
                         (packed.scores)(ScoreTile {
@@ -426,7 +428,8 @@ impl Room {
                 }
             }
             for row in 0..rows {
-                self.weigh::<E>(row, seen(row), self.counts[row / TILE_ROWS * TILE_ROWS]);
+                let count = self.counts[row / packed.rows * packed.rows];
+                self.weigh::<E>(row, seen(row), count);
             }
         }
     }
@@ -447,18 +450,18 @@ impl Room {
         let panels = self.values.as_mut_ptr().cast::<f32>();
         let (weights, sums) = (self.scores.as_ptr(), self.sums.as_mut_ptr());
         let (weights, sums) = (weights.cast::<f32>(), sums.cast::<f32>());
-        let mut ahead = values.in_turns(tiles(rows, values.length));
+        let mut ahead = values.in_turns(tiles(packed, rows, values.length));
         // SAFETY: the caller's promise; the room has all rows and a block of values.
         unsafe {
             (packed.values)(values, panels);
-            for panel in (0..values.length).step_by(TILE_COLUMNS) {
-                for first in (0..rows).step_by(TILE_ROWS) {
+            for panel in (0..values.length).step_by(packed.columns) {
+                for first in (0..rows).step_by(packed.rows) {
                     ahead.turn(packed.fetch);
                     if self.counts[first] > 0 {
                         (packed.accumulate)(SumTile {
-                            depth: self.counts[first],
+                            depth: self.counts[first].div_ceil(packed.group),
                             weights: weights.add(first * KEYS),
-                            values: panels.add(panel * KEYS),
+                            values: panels.add(panel * KEYS / packed.group),
                             corrections: self.corrections.as_ptr().add(first),
                             sums: sums.add(first * stride + panel),
                             stride,
@@ -471,8 +474,8 @@ impl Room {
 }
 
 /// Tiles of a block of this many rows and columns.
-fn tiles(rows: usize, columns: usize) -> usize {
-    rows.div_ceil(TILE_ROWS) * columns.div_ceil(TILE_COLUMNS)
+fn tiles<T>(packed: &Packed<T>, rows: usize, columns: usize) -> usize {
+    rows.div_ceil(packed.rows) * columns.div_ceil(packed.columns)
 }
 
 /// Rows of the next tile where `left` are left.

@@ -6,11 +6,14 @@
 use super::{
     grouped::both,
     product::{Share, product},
-    stream::{self, Stream, stream},
+    stream::{self, Place, Stream, Streamed, stream},
     tile::{Into, Tile},
+};
+use crate::host::{
+    kernel::HostKernel,
+    pool::Block,
     transpose::{words_32, words_64},
 };
-use crate::host::{kernel::HostKernel, pool::Block};
 use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
 use half::bf16;
 use std::{arch::x86_64::*, mem::transmute};
@@ -46,7 +49,9 @@ macro_rules! avx512 {
         sums $lanes:literal lanes of $sum:ty, C $output:ty,
         tile $rows:literal x $vectors:literal, features $features:literal,
         words from $word_a:expr, $word_b:expr,
-        starts at zero $starts_at_zero:literal, start $start:expr, offset $offset:expr,
+        starts at zero $starts_at_zero:literal, start $start:expr,
+        offset |$of:ident, $offset:ident| $without:expr,
+        put |$sums:ident, $c:ident, $count:ident| $put:expr,
         output $round:expr, load $load:path, broadcast $broadcast:path,
         load sums $load_sum:path, store $store_sum:path, add $add:path,
         transpose |$source:ident, $stride:ident, $target:ident| $pack:expr,
@@ -57,12 +62,12 @@ macro_rules! avx512 {
         impl $name {
             // All that is inlined here may use these instructions.
             #[target_feature(enable = $features)]
-            unsafe fn one(params: &GemmParams, share: Share, _: Option<&Block<'_>>) {
+            unsafe fn one(params: &GemmParams, share: Share, block: Option<&Block<'_>>) {
                 let rows = params.m as usize;
                 // SAFETY: the caller's promise.
                 unsafe {
                     if rows <= stream::ROWS_MAX {
-                        stream::<$name>(params, share);
+                        stream::<$name>(params, share, block);
                     } else {
                         product::<$name>(params, share);
                     }
@@ -192,9 +197,38 @@ macro_rules! avx512 {
                 }
             }
 
-            #[inline(always)]
-            fn without_offset(sum: $sum, offset: $sum) -> $sum {
-                $offset(sum, offset)
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn plus(left: __m512i, right: __m512i) -> __m512i {
+                // SAFETY: vectors are 512 bits, whatever they are called.
+                unsafe {
+                    let one = $load_sum((&raw const left).cast());
+                    let sum = $add(one, $load_sum((&raw const right).cast()));
+                    _mm512_loadu_si512((&raw const sum).cast())
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn without_offset($of: __m512i, $offset: __m512i) -> __m512i {
+                $without
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn some<const R: usize, const C: usize, const EDGE: bool, const KEEP: u8>(
+                streamed: &Streamed<$name>,
+                place: &Place,
+                row: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { streamed.some::<R, C, EDGE, KEEP>(place, row) }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn put($sums: __m512i, $c: *mut $output, $count: usize) {
+                // SAFETY: the caller's promise: masks keep stores within what can be written.
+                unsafe { $put }
             }
         }
     };
@@ -204,7 +238,10 @@ avx512!(
     F64: A f64, words 1 in f64, sums 8 lanes of f64, C f64, tile 12 x 2,
     features "avx512f,avx512bw,avx512dq,avx512vl,fma",
     words from |[word]: [f64; 1]| word, |[word]: [f64; 1]| word,
-    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    starts at zero true, start |sum, _| sum, offset |sum, _offset| sum,
+    put |sums, c, count| {
+        _mm512_mask_storeu_pd(c, first(count) as __mmask8, _mm512_castsi512_pd(sums))
+    },
     output |sum| sum, load _mm512_loadu_pd, broadcast _mm512_set1_pd,
     load sums _mm512_loadu_pd, store _mm512_storeu_pd, add _mm512_add_pd,
     transpose |source, stride, target| words_64::<12>(source, stride, target),
@@ -215,7 +252,8 @@ avx512!(
     F32: A f32, words 1 in f32, sums 16 lanes of f32, C f32, tile 12 x 2,
     features "avx512f,avx512bw,avx512dq,avx512vl,fma",
     words from |[word]: [f32; 1]| word, |[word]: [f32; 1]| word,
-    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    starts at zero true, start |sum, _| sum, offset |sum, _offset| sum,
+    put |sums, c, count| _mm512_mask_storeu_ps(c, first(count), _mm512_castsi512_ps(sums)),
     output |sum| sum, load _mm512_loadu_ps, broadcast _mm512_set1_ps,
     load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
     transpose |source, stride, target| words_32::<12>(source, stride, target.cast(), 0),
@@ -226,7 +264,13 @@ avx512!(
     Bf16: A bf16, words 2 in u32, sums 16 lanes of f32, C bf16, tile 12 x 2,
     features "avx512f,avx512bw,avx512dq,avx512vl,fma,avx512bf16",
     words from pair, pair,
-    starts at zero true, start |sum, _| sum, offset |sum, _| sum,
+    starts at zero true, start |sum, _| sum, offset |sum, _offset| sum,
+    put |sums, c, count| {
+        let narrow = _mm512_cvtneps_pbh(_mm512_castsi512_ps(sums));
+        // SAFETY: both are 256 bits without a meaning of their own.
+        let narrow = transmute::<__m256bh, __m256i>(narrow);
+        _mm256_mask_storeu_epi16(c.cast(), first(count), narrow)
+    },
     output bf16::from_f32, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
     load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
     transpose |source, stride, target| words_32::<12>(source, stride, target, 0),
@@ -243,7 +287,8 @@ avx512!(
     start |sum, word: u32| word.to_le_bytes().iter().fold(sum, |sum, &byte| {
         sum - 128 * i32::from(byte as i8)
     }),
-    offset |sum, offset| sum - offset,
+    offset |sum, offset| _mm512_sub_epi32(sum, offset),
+    put |sums, c, count| _mm512_mask_storeu_epi32(c, first(count), sums),
     output |sum| sum, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
     load sums _mm512_loadu_si512, store _mm512_storeu_si512, add _mm512_add_epi32,
     transpose |source, stride, target| words_32::<12>(source, stride, target, SIGN),
@@ -256,6 +301,12 @@ fn dot_bf16(sum: __m512, a: __m512i, b: __m512i) -> __m512 {
     // SAFETY: both are 512 bits without a meaning of their own.
     let (a, b) = unsafe { (transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b)) };
     _mm512_dpbf16_ps(sum, a, b)
+}
+
+/// The first `count` lanes, 16 at most.
+#[inline(always)]
+fn first(count: usize) -> __mmask16 {
+    ((1_u32 << count) - 1) as __mmask16
 }
 
 /// 128 added to each of four bytes.

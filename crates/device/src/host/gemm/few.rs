@@ -112,16 +112,8 @@ impl Part {
     fn of<T: Few>(params: &GemmParams, share: Share, share_rows: bool) -> Part {
         let [m, n, k] = [params.m, params.n, params.k].map(|length| length as usize);
         let size = size_of::<T::Input>();
-        let count = if share_rows {
-            let most = k * size * T::COLUMNS / (SUMS_SHARE * m * BLOCK);
-            let is_enough = |rows: usize| n * size * rows >= PART_MIN * share.count;
-            let divisors = (1..=share.count).filter(|rows| share.count.is_multiple_of(*rows));
-            let mut fitting = divisors.take_while(|&rows| rows == 1 || rows <= most);
-            let last = fitting.clone().last();
-            fitting.find(|&rows| is_enough(rows)).or(last).unwrap_or(1)
-        } else {
-            1
-        };
+        let sum = BLOCK / T::COLUMNS;
+        let count = if share_rows { sharers([m, n, k], [size, sum], share.count) } else { 1 };
         // Whole blocks; the last part has what is left, and no part has less than a block.
         let blocks = cut(n / T::COLUMNS, 1, share.index / count, share.count / count);
         let end = if blocks.end == n / T::COLUMNS { n } else { blocks.end * T::COLUMNS };
@@ -134,6 +126,17 @@ impl Part {
             first: share.index - index,
         }
     }
+}
+
+/// How many of `count` threads divide the rows of B among them, so that each reads long pieces of
+/// memory: one where rows are long. `sizes` are the bytes of an element of B and of a sum.
+pub(super) fn sharers([m, n, k]: [usize; 3], [size, sum]: [usize; 2], count: usize) -> usize {
+    let most = k * size / (SUMS_SHARE * m * sum);
+    let is_enough = |rows: usize| n * size * rows >= PART_MIN * count;
+    let divisors = (1..=count).filter(|rows| count.is_multiple_of(*rows));
+    let mut fitting = divisors.take_while(|&rows| rows == 1 || rows <= most);
+    let last = fitting.clone().last();
+    fitting.find(|&rows| is_enough(rows)).or(last).unwrap_or(1)
 }
 
 struct Streamed<T: Few> {

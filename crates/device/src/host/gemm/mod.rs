@@ -22,9 +22,9 @@ mod product;
 #[cfg(target_arch = "x86_64")]
 mod stream;
 mod tile;
-#[cfg(target_arch = "x86_64")]
-mod transpose;
 mod weights;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 use super::kernel::HostKernel;
 pub use planted::plant_in_sum;

@@ -1,4 +1,6 @@
-//! Rows to columns in registers: how AVX-512 packs A.
+//! Rows to columns in registers: how AVX-512 packs rows of operands.
+
+#![expect(unsafe_code, reason = "rows are loaded and stored by intrinsics")]
 
 use std::arch::x86_64::*;
 
@@ -16,7 +18,7 @@ const ODD: i32 = 0xdd;
 /// The CPU has AVX-512.
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
-pub(super) unsafe fn words_32<const ROWS: usize>(
+pub(in crate::host) unsafe fn words_32<const ROWS: usize>(
     source: *const u8,
     stride: usize,
     target: *mut u32,
@@ -28,6 +30,18 @@ pub(super) unsafe fn words_32<const ROWS: usize>(
         // SAFETY: the caller's promise.
         *words = _mm512_xor_ps(unsafe { _mm512_loadu_ps(source.add(row * stride).cast()) }, flip);
     }
+    let columns = transposed(rows);
+    for (word, column) in columns.into_iter().enumerate() {
+        // SAFETY: the caller's promise; in this order, so that what one store writes beyond its
+        // rows the next one mends.
+        unsafe { _mm512_storeu_ps(target.add(word * ROWS).cast(), column) };
+    }
+}
+
+/// The columns of 16 rows of 16 words.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+pub(in crate::host) fn transposed(rows: [__m512; 16]) -> [__m512; 16] {
     let mut pairs = rows;
     for at in (0..16).step_by(2) {
         pairs[at] = _mm512_unpacklo_ps(rows[at], rows[at + 1]);
@@ -54,11 +68,7 @@ pub(super) unsafe fn words_32<const ROWS: usize>(
         columns[4 + c] = _mm512_shuffle_f32x4::<EVEN>(above, below);
         columns[12 + c] = _mm512_shuffle_f32x4::<ODD>(above, below);
     }
-    for (word, column) in columns.into_iter().enumerate() {
-        // SAFETY: the caller's promise; in this order, so that what one store writes beyond its
-        // rows the next one mends.
-        unsafe { _mm512_storeu_ps(target.add(word * ROWS).cast(), column) };
-    }
+    columns
 }
 
 /// As [`words_32`], 8 words of 64 bits from each of 9 to 16 rows.
@@ -68,7 +78,7 @@ pub(super) unsafe fn words_32<const ROWS: usize>(
 /// As [`words_32`], with room for 128 bytes from the last word's start.
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
-pub(super) unsafe fn words_64<const ROWS: usize>(
+pub(in crate::host) unsafe fn words_64<const ROWS: usize>(
     source: *const u8,
     stride: usize,
     target: *mut f64,

@@ -7,23 +7,29 @@ Arguments: the program, how many nodes (60 where none is given)."""
 import copy
 import hashlib
 import json
+import os
 import pathlib
 import random
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 fizeau = pathlib.Path(sys.argv[1]).resolve()
 count = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 GPUS, METRICS = 8, ["memory read", "gemm bf16"]
 SLOW = "n0005"
+TIMES = []
+SEED = ""
 
 
 def node(number, loss=0.0, hour=10, day="2026-11-20", name=None):
     """The rows of a node, as a list of columns."""
     name = name or f"n{number:04}"
-    noise = random.Random(f"{name} {hour} {day}")
+    noise = random.Random(f"{SEED}{name} {hour} {day}")
     time = f"{day}T{hour:02}:00:00Z"
     rows = []
     for gpu in range(GPUS):
@@ -57,12 +63,31 @@ def bundle(folder, rows, host):
     (folder / "manifest.json").write_text(json.dumps({"files": listed, "format": 1}, separators=(",", ":")))
 
 
-class Fleet:
-    """Bundles by their folders: rows, and the host of the identity."""
+def healthy(name):
+    """The bundle of a node as it is before anything is planted."""
+    return node(int(name[1:]), 0.1 * (name == SLOW)), name
 
-    def __init__(self):
-        names = [f"n{at:04}" for at in range(count)]
-        self.bundles = {name: (node(at, 0.1 * (name == SLOW)), name) for at, name in enumerate(names)}
+
+class Bundles(dict):
+    """Bundles by their folders: rows, and the host of the identity; None of one that nothing has touched."""
+
+    def __getitem__(self, folder):
+        if super().__getitem__(folder) is None:
+            self[folder] = healthy(folder)
+        return super().__getitem__(folder)
+
+    def pop(self, folder):
+        own = self[folder]
+        del self[folder]
+        return own
+
+
+class Fleet:
+    """Bundles, and what lies beside them."""
+
+    def __init__(self, base):
+        self.base = base
+        self.bundles = Bundles({f"n{at:04}": None for at in range(count)})
         self.files, self.folders, self.args = {}, [], []
 
     def rows(self, name):
@@ -85,8 +110,12 @@ class Fleet:
     def write(self, place):
         root = place / "bundles"
         root.mkdir()
-        for folder, (rows, host) in self.bundles.items():
-            bundle(root / folder, rows, host)
+        for folder, own in self.bundles.items():
+            if own is None:
+                # What nothing has touched is written once for all ways.
+                shutil.copytree(self.base / folder, root / folder, copy_function=os.link)
+            else:
+                bundle(root / folder, *own)
         for name, text in self.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
@@ -412,14 +441,16 @@ def _(fleet):
     fleet.bundles["copy"] = copy.deepcopy(fleet.bundles["n0009"])
 
 
-def run(kind, words, codes, named, guilty, plant):
+def run(base, codes, named, guilty, plant):
     place = pathlib.Path(tempfile.mkdtemp(prefix="fleet-attacks-"))
     try:
-        fleet = Fleet()
+        fleet = Fleet(base)
         plant(fleet)
         fleet.write(place)
+        began = time.monotonic()
         done = subprocess.run(
             [fizeau, "fleet", "survey", "bundles", "--json", *fleet.args], cwd=place, capture_output=True, text=True)
+        TIMES.append(time.monotonic() - began)
         wrong = []
         if done.returncode not in codes:
             wrong.append(f"exit code {done.returncode}")
@@ -438,13 +469,26 @@ def run(kind, words, codes, named, guilty, plant):
         shutil.rmtree(place)
 
 
-faults = 0
-print("| kind | what is planted | the survey says | right |")
-print("| --- | --- | --- | --- |")
-for kind, words, codes, named, guilty, plant in WAYS:
-    says, wrong = run(kind, words, codes, named, guilty, plant)
-    faults += bool(wrong)
-    print(f"| {kind} | {words} | {says} | {'; '.join(wrong) or 'yes'} |", flush=True)
-planted = sum(kind not in ("none", "accident") for kind, *_ in WAYS)
-print(f"\n{planted} ways and {len(WAYS) - planted} others, {count} nodes of {GPUS} GPUs: {faults} wrong")
-sys.exit(faults > 0)
+def main():
+    base = pathlib.Path(tempfile.mkdtemp(prefix="fleet-attacks-"))
+    faults = 0
+    try:
+        for at in range(count):
+            bundle(base / f"n{at:04}", *healthy(f"n{at:04}"))
+        print("| kind | what is planted | the survey says | right |")
+        print("| --- | --- | --- | --- |")
+        for kind, words, codes, named, guilty, plant in WAYS:
+            says, wrong = run(base, codes, named, guilty, plant)
+            faults += bool(wrong)
+            print(f"| {kind} | {words} | {says} | {'; '.join(wrong) or 'yes'} |", flush=True)
+    finally:
+        shutil.rmtree(base)
+    planted = sum(kind not in ("none", "accident") for kind, *_ in WAYS)
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+    print(f"\n{planted} ways and {len(WAYS) - planted} others, {count} nodes of {GPUS} GPUs: {faults} wrong; "
+          f"a survey took {statistics.median(TIMES):.1f} s (the longest {max(TIMES):.1f} s) and {most} MiB at most")
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,35 +17,13 @@ import tempfile
 fizeau = pathlib.Path(sys.argv[1]).resolve()
 work = pathlib.Path(tempfile.mkdtemp(prefix="forgeries-"))
 SIGNER = "operator@example.org"
-SUITE = """
-name = "small"
-description = "one product"
-[gemm]
-dtypes = ["f32"]
-shapes = [[64, 64, 64]]
-[measure]
-samples_min = 10
-samples_max = 30
-noise_max = 0.01
-time_min = 0.001
-time_max = 0.005
-warmup_max = 0.002
-sample_min = 0.0002
-deadline = 30.0
-"""
-PROFILE = """
-name = "tiny"
-description = "one small check"
-kind = "derived"
-host = true
-suite = "small.toml"
-[[check]]
-name = "product"
-cases = ["gemm/f32/64x64x64/*"]
-resource = "arithmetic"
-least_effect = 0.05
-floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
-"""
+# Acceptances that are tried until one has a figure.
+ATTEMPTS = 20
+# The node that tests/runs/small_node.rs makes up, measured as the tests measure.
+TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
+PROFILE = (TESTS / "runs/small_node/profile.toml").read_text()
+MEASURE = re.search(r'const MEASURE: &str = r#"(.*?)"#;', (TESTS / "program/mod.rs").read_text(), re.DOTALL)[1]
+SUITE = (TESTS / "runs/small_node/small.toml").read_text() + MEASURE
 
 
 def say(*args):
@@ -67,9 +45,16 @@ def honest():
     plant("proc/meminfo", "MemTotal: 1048576 kB\n")
     for file, text in [("class", "0x030200"), ("vendor", "0x10de"), ("device", "0x2335")]:
         plant(f"sys/bus/pci/devices/0000:1a:00.0/{file}", text + "\n")
-    code, said = say(fizeau, "accept", "--root", "root", "--profile", "profile.toml", "--device", "host",
-                     "--out", "out", "--budget", "5min", "--challenge", "heron")
-    assert code in (0, 1, 4), said
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(work / "out", ignore_errors=True)
+        code, said = say(fizeau, "accept", "--root", "root", "--profile", "profile.toml", "--device", "host",
+                         "--out", "out", "--budget", "5min", "--challenge", "heron")
+        assert code in (0, 1, 4), said
+        # Where others work on the cores no repeat counts, and nothing follows from the records.
+        if '"values"' in (work / "out/rows.jsonl").read_text():
+            break
+    else:
+        sys.exit("the host is too busy: no repeat of the product counted")
     out = work / "out"
     files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
     del files["manifest.json"]

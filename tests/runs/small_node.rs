@@ -1,34 +1,14 @@
 //! A made-up node for `fizeau accept`: one small check of the host, and files as the kernel has
-//! them.
+//! them. `scripts/forgeries.py` takes the same suite and profile.
 
 use crate::program::{MEASURE, Place};
 use std::fs;
 
 /// One small product.
-const SUITE: &str = r#"
-name = "small"
-description = "one product"
-
-[gemm]
-dtypes = ["f32"]
-shapes = [[64, 64, 64]]
-"#;
+const SUITE: &str = include_str!("small_node/small.toml");
 
 /// A host's check of it, whose floor only the grossly slow are below.
-pub const PROFILE: &str = r#"
-name = "tiny"
-description = "one small check"
-kind = "derived"
-host = true
-suite = "small.toml"
-
-[[check]]
-name = "product"
-cases = ["gemm/f32/64x64x64/*"]
-resource = "arithmetic"
-least_effect = 0.05
-floor = { share = 0.02, tier = "observed", quality = "weak", source = "a test" }
-"#;
+pub const PROFILE: &str = include_str!("small_node/profile.toml");
 
 /// A directory with the profile `profile.toml`, its suite, and the folder `root` of a node.
 pub fn place() -> Place {

@@ -76,6 +76,22 @@ fn what_fails_is_planned_measured_in_turn_and_confirmed_or_not() {
     measure(&place, &plan, 1.0);
     let gone = report();
     assert_eq!((confirmed(&gone), gone["devices"]["fail"].as_u64()), (0, Some(0)));
+    // Slow again, and measured on another node.
+    measure(&place, &plan, 0.5);
+    let first = place.path("retest/results/00001");
+    for session in fs::read_dir(first).expect("sessions").flatten() {
+        for step in fs::read_dir(session.path()).expect("steps").flatten() {
+            let path = step.path().join("row.jsonl");
+            let mut row: Value =
+                serde_json::from_slice(&fs::read(&path).expect("a row")).expect("JSON");
+            row["node"] = "another".into();
+            fs::write(path, row.to_string()).expect("written");
+        }
+    }
+    let other = report();
+    assert_eq!(confirmed(&other), pairs.len() - 1, "{}", other["flagged"]);
+    let notes = other["notes"].to_string();
+    assert!(notes.contains("which was to be measured: refused"), "{notes}");
     let nowhere = survey(&place, &["fleet/store", "--retest", "nowhere"]);
     assert!(nowhere.code == Some(3) && nowhere.err.contains("plan.json"), "{}", nowhere.err);
 }

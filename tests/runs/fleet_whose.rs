@@ -8,31 +8,31 @@ use std::{fmt::Write as _, fs, process::Command};
 
 /// A node of eight GPUs, as its bundle tells it.
 #[derive(Clone)]
-struct Node {
-    folder: String,
-    name: String,
-    loss: f64,
-    hour: u32,
-    driver: String,
+pub struct Node {
+    pub folder: String,
+    pub name: String,
+    pub loss: f64,
+    pub hour: u32,
+    pub driver: String,
     /// Further columns of each row.
-    more: Value,
+    pub more: Value,
 }
 
-fn node(number: usize) -> Node {
+pub fn node(number: usize) -> Node {
     let name = format!("n{number:04}");
     let driver = "580".into();
     Node { folder: name.clone(), name, loss: 0.0, hour: 10, driver, more: json!({}) }
 }
 
 /// Eight nodes, of which n0005 is 10 % slow.
-fn fleet() -> Vec<Node> {
+pub fn fleet() -> Vec<Node> {
     let mut all: Vec<Node> = (0..8).map(node).collect();
     all[5].loss = 0.1;
     all
 }
 
 impl Node {
-    fn rows(&self, gpus: usize) -> String {
+    pub fn rows(&self, gpus: usize) -> String {
         let mut text = String::new();
         for gpu in 0..gpus {
             // Repeats that differ a little, by no random number.
@@ -57,7 +57,7 @@ impl Node {
     }
 
     /// Writes its bundle, as a closed acceptance leaves it, with these rows besides its own.
-    fn write(&self, place: &Place, more: &str) {
+    pub fn write(&self, place: &Place, more: &str) {
         self.write_of(place, &(self.rows(8) + more));
     }
 
@@ -87,7 +87,7 @@ fn survey(nodes: &[Node], more: impl FnOnce(&Place), args: &[&str]) -> Said {
 }
 
 #[track_caller]
-fn has(said: &Said, code: i32, words: &[&str]) {
+pub fn has(said: &Said, code: i32, words: &[&str]) {
     assert_eq!(said.code, Some(code), "{}{}", said.out, said.err);
     for words in words {
         assert!(said.out.contains(words), "{words:?} is not in:\n{}{}", said.out, said.err);

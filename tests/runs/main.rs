@@ -15,6 +15,7 @@ mod children;
 mod cli;
 mod evidence;
 mod fleet;
+mod fleet_again;
 mod fleet_hostile;
 mod fleet_retest;
 mod fleet_whose;

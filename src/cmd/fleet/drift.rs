@@ -22,7 +22,7 @@ pub struct DriftArgs {
 }
 
 /// Says what changed. The exit code is 1 where something fell, 4 where no device was measured often
-/// enough.
+/// enough, or something that was sent counts for nothing.
 ///
 /// # Errors
 /// Where there is nothing to survey, or a list cannot be read.
@@ -35,9 +35,11 @@ pub fn run(args: &DriftArgs, global: &Global) -> anyhow::Result<ExitCode> {
         output::write_out(&text(&found))?;
     }
     let is_worse = found.changes.iter().any(|one| one.change < 0.0) || !found.decays.is_empty();
+    let is_whole = found.disputed.is_empty() && found.lost.is_empty();
     Ok(ExitCode::from(match (found.series, is_worse) {
         (0, _) => 4,
         (_, true) => 1,
+        (_, false) if !is_whole => 4,
         (_, false) => 0,
     }))
 }
@@ -73,8 +75,25 @@ fn text(found: &Drift) -> String {
             one.probability
         ));
     }
-    let more = found.changes.len().saturating_sub(LINES_MAX)
-        + found.decays.len().saturating_sub(LINES_MAX);
+    for one in found.disputed.iter().take(LINES_MAX) {
+        lines.push(format!(
+            "disputed  {} {}: {} on {}: sessions that nobody signed are {:.1} % apart, and count \
+             for nothing",
+            one.node,
+            one.device,
+            one.metric,
+            one.date,
+            100.0 * one.apart
+        ));
+    }
+    if found.unsigned > 0 {
+        let count = counted(found.unsigned, "session");
+        lines.push(format!("{count} that nobody signed, of devices of which others are signed"));
+    }
+    lines.extend(found.lost.iter().take(LINES_MAX).map(|line| format!("left out  {line}")));
+    let beyond = |count: usize| count.saturating_sub(LINES_MAX);
+    let of_all = [found.changes.len(), found.decays.len(), found.disputed.len(), found.lost.len()];
+    let more: usize = of_all.into_iter().map(beyond).sum();
     if more > 0 {
         lines.push(format!("and {more} more: --json has them"));
     }

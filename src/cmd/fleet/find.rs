@@ -1,11 +1,11 @@
 //! What paths lead to: bundles, records, and files of stores. Links may lead in circles, and a
 //! folder may hold anything.
 
-use super::archive::{Scratch, is_archive};
+use super::archive::{Scratch, Unpacked, is_archive};
 use crate::cmd::output;
 use anyhow::Context as _;
 use fizeau_judge::{
-    evidence::file as names,
+    evidence::file::OF_A_BUNDLE,
     fleet::{
         gather::Gathered,
         problem::{Kind, Problems},
@@ -25,9 +25,8 @@ use std::{
 /// Deepest folder below a path that is looked into.
 const DEPTH_MAX: usize = 32;
 
-/// A folder with one of these is that of an acceptance, whatever became of it.
-const OF_A_BUNDLE: [&str; 5] =
-    [names::VERDICT, names::ROUNDS, names::ACCOUNT, names::MANIFEST, names::IDENTITY];
+/// Why a folder counts as one whose sender has no figures.
+const EMPTY: &str = "it is empty: an acceptance that wrote nothing has no figures";
 
 /// Most files and folders that are looked at.
 const SEEN_MAX: usize = 20_000_000;
@@ -203,8 +202,7 @@ impl Finder {
             !one.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".")
         });
         if below.is_empty() {
-            let why = "it is empty: an acceptance that wrote nothing has no figures";
-            self.unusable.push((path.to_owned(), why.into()));
+            self.unusable.push((path.to_owned(), EMPTY.to_owned()));
         }
         for one in below {
             self.look(&one, depth + 1, false);
@@ -222,22 +220,22 @@ impl Finder {
             }
         }
         let Some(scratch) = &mut self.scratch else { return };
-        let (folder, unpacked) = scratch.unpack(path);
+        let Unpacked { folder, twice, empty, error } = scratch.unpack(path);
         let place = output::shown(path);
-        match unpacked {
-            Ok(None) => {}
-            Ok(Some(twice)) => {
-                let name = output::shown(&twice);
-                let words = format!("{place}: {name} is there more than once: the last one counts");
-                self.problems.add(Kind::Duplicate, words);
-            }
-            Err(error) => {
-                let words = format!(
-                    "{place}: the archive cannot be read to its end ({error}): what is there of \
-                     it counts"
-                );
-                self.problems.add(Kind::HalfWritten, words);
-            }
+        if let Some(error) = error {
+            let words = format!(
+                "{place}: the archive cannot be read to its end ({error}): what is there of it \
+                 counts"
+            );
+            self.problems.add(Kind::HalfWritten, words);
+        } else if let Some(twice) = twice {
+            let name = output::shown(&twice);
+            let words = format!("{place}: {name} is there more than once: the last one counts");
+            self.problems.add(Kind::Duplicate, words);
+        }
+        self.unusable.extend(empty.iter().map(|name| (path.join(name), EMPTY.to_owned())));
+        if !empty.is_empty() && fs::read_dir(&folder).is_ok_and(|mut all| all.next().is_none()) {
+            return;
         }
         self.look(&folder, depth + 1, false);
     }

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use fizeau_judge::fleet::{
-    plan::{Plan, Retest},
+    plan::{Plan, Retest, Step},
     row::Row,
 };
 use fizeau_record::{file, store};
@@ -43,6 +43,9 @@ pub fn results(folder: &Path, catalogue: &Catalogue) -> anyhow::Result<(Retest, 
             let (record, row) = (own.join(store::FILE), own.join(ROW));
             if record.exists() {
                 match store::read(&record) {
+                    Ok(read) if is_of_another(read.header.environment.host.as_deref(), &step) => {
+                        notes.push(refusal(&record, &step));
+                    }
                     Ok(read) => {
                         let rows = reader.record(&name_of(&record), &read);
                         if !retest.take(at, &step, &rows) {
@@ -56,6 +59,9 @@ pub fn results(folder: &Path, catalogue: &Catalogue) -> anyhow::Result<(Retest, 
                 let text = file::read_text(&row, 1 << 20).unwrap_or_default();
                 let line = text.lines().next().unwrap_or_default();
                 match Row::parse(line.as_bytes()) {
+                    Ok(row) if is_of_another(Some(&row.node), &step) => {
+                        notes.push(refusal(&own.join(ROW), &step));
+                    }
                     Ok(row) => drop(retest.take(at, &step, &[row])),
                     Err(why) => notes.push(format!("{}: {why}", output::shown(&row))),
                 }
@@ -63,4 +69,14 @@ pub fn results(folder: &Path, catalogue: &Catalogue) -> anyhow::Result<(Retest, 
         }
     }
     Ok((retest, notes))
+}
+
+/// Whether what was left for a step says that it was measured on another node.
+fn is_of_another(host: Option<&str>, step: &Step<'_>) -> bool {
+    host.is_some_and(|host| host != step.place.node)
+}
+
+fn refusal(path: &Path, step: &Step<'_>) -> String {
+    let node = fizeau_domain::text::clean(&step.place.node);
+    format!("{}: it is not of {node}, which was to be measured: refused", output::shown(path))
 }

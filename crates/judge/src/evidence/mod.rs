@@ -36,4 +36,6 @@ pub mod file {
     pub const EXCHANGES: &str = "exchanges.json";
     /// Below it: each profile that was used, as `--profile` takes it.
     pub const PROFILES: &str = "profiles";
+    /// A folder with one of these is that of an acceptance, whatever became of it.
+    pub const OF_A_BUNDLE: [&str; 5] = [VERDICT, ROUNDS, ACCOUNT, MANIFEST, IDENTITY];
 }

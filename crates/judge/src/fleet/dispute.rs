@@ -6,7 +6,7 @@
 use super::{
     gather::{Gathered, Kept, column},
     judge::{Judged, Survey, Why},
-    row::{ACCEPTANCE, UNSIGNED},
+    row::{ACCEPTANCE, is_unsigned},
     strata::Strata,
     units::Units,
 };
@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// How far below others a figure has to be to say that a device is slow, in least effects. Half of
 /// one more than what counts, since healthy sessions differ too.
-const SLOW: f64 = 1.5;
+pub const SLOW: f64 = 1.5;
 
 /// What a sender said of a device.
 type Place = (u32, u32, u32);
@@ -53,7 +53,7 @@ impl Disputes {
     /// Finds what bundles say. `subject_of` is the metric of each kind of row.
     pub fn of(gathered: &Gathered, units: &Units, subject_of: &[u32]) -> Disputes {
         let mut found = Disputes::default();
-        let is_unsigned = |entry: u32| gathered.told(entry, column::SENDER) == UNSIGNED;
+        let is_unsigned = |entry: u32| is_of_nobody(gathered, entry);
         let is_asked = |entry: u32| units.is_asked[entry as usize];
         let text = |entry: u32, at: usize| gathered.entries[entry as usize].columns[at];
         for row in gathered.rows.iter().filter(|row| is_unsigned(row.entry)) {
@@ -83,7 +83,7 @@ impl Disputes {
     pub fn others(&self, gathered: &Gathered, row: &Kept, subject_of: &[u32]) -> Option<Others> {
         let own = said(gathered, row);
         let all = self.said.get(&place(gathered, row, subject_of))?;
-        if gathered.told(row.entry, column::SENDER) != UNSIGNED {
+        if !is_of_nobody(gathered, row.entry) {
             return None;
         }
         let others = || all.iter().filter(|one| own.is_apart(one)).map(|one| one.log);
@@ -96,6 +96,11 @@ impl Disputes {
     pub fn is_node_disputed(&self, name: u32) -> bool {
         self.nodes.contains(&name)
     }
+}
+
+/// Whether nobody vouches for an entry.
+pub fn is_of_nobody(gathered: &Gathered, entry: u32) -> bool {
+    is_unsigned(gathered.told(entry, column::SENDER), gathered.told(entry, column::MARK))
 }
 
 fn said(gathered: &Gathered, row: &Kept) -> Said {

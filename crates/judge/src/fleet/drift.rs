@@ -16,11 +16,15 @@
 //! - As many sessions as are on one side may be bad ones by chance: how often single sessions are
 //!   off by the least effect is counted in all series, and a change has to be less likely than
 //!   that.
+//! - Sessions of one day that nobody signed and that do not agree show who wrote them no more than
+//!   how fast the device was: they are **disputed**, and count for nothing. Where sessions of a
+//!   device in a metric are signed, those that are not count for nothing.
 //! - A decay is a slope (Theil and Sen) of which *H0: no slope* is refused at the same rate, and
 //!   which Kendall's test and the last two sessions show too.
 
 use super::{
     course::{self, Fall, Level, Scatter},
+    dispute::{self, is_of_nobody},
     gather::column,
     row::{date, day_number},
     survey::Surveyed,
@@ -86,6 +90,21 @@ pub struct Decay {
     pub probability: f64,
 }
 
+/// Sessions of one day that nobody signed and that do not agree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Disputed {
+    /// The node.
+    pub node: String,
+    /// The device.
+    pub device: String,
+    /// The metric.
+    pub metric: String,
+    /// The day, `2026-11-23`.
+    pub date: String,
+    /// How far the lowest of them is below the highest, as a share.
+    pub apart: f64,
+}
+
 /// What changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Drift {
@@ -99,6 +118,13 @@ pub struct Drift {
     pub changes: Vec<Change>,
     /// Decays, the nearest to contract first.
     pub decays: Vec<Decay>,
+    /// Days of devices that count for nothing, by node and device.
+    pub disputed: Vec<Disputed>,
+    /// Sessions of devices that nobody signed, where others of the device are signed: they count
+    /// for nothing.
+    pub unsigned: usize,
+    /// What was refused, or cannot be read, in words.
+    pub lost: Vec<String>,
 }
 
 /// One session of a series.
@@ -120,13 +146,77 @@ struct Series {
     effect: f64,
 }
 
-/// The sessions of a device in a metric, by time and name: an entry, the code, and the logarithms
-/// of the repeats.
-type Sessions<'t> = BTreeMap<(&'t str, u32), (u32, u32, Vec<f64>)>;
+/// What is known of a session of a device in a metric.
+#[derive(Default)]
+struct Session {
+    /// An entry of it.
+    entry: u32,
+    /// What code was measured, as the number of a text.
+    code: u32,
+    /// The logarithms of the repeats.
+    logs: Vec<f64>,
+    /// The median of each row, as a logarithm, with the number of its run.
+    rows: Vec<(u32, f64)>,
+    /// Whether nobody vouches for it.
+    is_unsigned: bool,
+}
+
+/// The sessions of a device in a metric, by time and name.
+type Sessions<'t> = BTreeMap<(&'t str, u32), Session>;
+
+/// Leaves out the sessions of a device in a metric that nobody signed, where others are signed.
+/// How many these are.
+fn keep_signed(sessions: &mut Sessions<'_>) -> usize {
+    let before = sessions.len();
+    if sessions.values().any(|one| !one.is_unsigned) {
+        sessions.retain(|_, one| !one.is_unsigned);
+    }
+    before - sessions.len()
+}
+
+/// A word on a device: its session, its run and a rate as a logarithm.
+type Word = (u32, u32, f64);
+
+/// How far words are apart at most that cannot both be repeats of one bundle: those of two sessions,
+/// or two of one run. In time that grows with their number alone: anybody can write them.
+fn apart(said: &[Word]) -> f64 {
+    let mut sessions: HashMap<u32, [f64; 2]> = HashMap::new();
+    let mut runs: HashMap<(u32, u32), [f64; 2]> = HashMap::new();
+    for (session, run, log) in said {
+        let none = [f64::INFINITY, f64::NEG_INFINITY];
+        let widen = |span: &mut [f64; 2]| *span = [span[0].min(*log), span[1].max(*log)];
+        widen(sessions.entry(*session).or_insert(none));
+        widen(runs.entry((*session, *run)).or_insert(none));
+    }
+    let of_runs = runs.values().map(|[low, high]| high - low).fold(0.0, f64::max);
+    // The highest and the lowest may be of one session: the pair is among the two of each.
+    let mut lowest: Vec<(u32, f64)> = sessions.iter().map(|(of, span)| (*of, span[0])).collect();
+    let mut highest: Vec<(u32, f64)> = sessions.iter().map(|(of, span)| (*of, span[1])).collect();
+    lowest.sort_by(|a, b| a.1.total_cmp(&b.1));
+    highest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let pairs = highest.iter().take(2).flat_map(|a| lowest.iter().take(2).map(move |b| (a, b)));
+    let of_sessions = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| a.1 - b.1);
+    of_sessions.fold(of_runs, f64::max)
+}
+
+/// Leaves out the sessions of each day that do not agree. The day, and the logarithm of the highest
+/// rate beside the lowest.
+fn without_disputed(sessions: &mut Sessions<'_>, effect: f64) -> Vec<(String, f64)> {
+    let mut days: BTreeMap<String, Vec<Word>> = BTreeMap::new();
+    for ((time, session), one) in sessions.iter().filter(|(_, one)| one.is_unsigned) {
+        let said = days.entry(time.chars().take(10).collect()).or_default();
+        said.extend(one.rows.iter().map(|(run, log)| (*session, *run, *log)));
+    }
+    let found = days.into_iter().map(|(day, said)| (day, apart(&said)));
+    let disputed: Vec<(String, f64)> =
+        found.filter(|(_, apart)| 1.0 - (-apart).exp() > dispute::SLOW * effect).collect();
+    sessions.retain(|(time, _), _| !disputed.iter().any(|(day, _)| time.starts_with(day.as_str())));
+    disputed
+}
 
 /// Finds it in all sessions of a survey.
 pub fn drift(surveyed: &Surveyed) -> Drift {
-    let all = series(surveyed);
+    let Course { all, disputed, unsigned } = series(surveyed);
     let (long, short): (Vec<Series>, Vec<Series>) =
         all.into_iter().partition(|one| one.points.len() >= SESSIONS_MIN);
     let judged = judged(&long);
@@ -143,6 +233,9 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
         mark: surveyed.report.mark.clone(),
         series: long.iter().filter(of_device).count(),
         short: short.iter().filter(of_device).count(),
+        disputed,
+        unsigned,
+        lost: surveyed.lost.clone(),
         ..Drift::default()
     };
     for (one, Judged { level, chance, fall }) in long.iter().zip(judged) {
@@ -172,8 +265,16 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
     found
 }
 
-/// The series of all devices beside those of their parts, and of the parts.
-fn series(surveyed: &Surveyed) -> Vec<Series> {
+/// The course of time of all devices.
+struct Course {
+    /// The series of devices beside those of their parts, and of the parts.
+    all: Vec<Series>,
+    disputed: Vec<Disputed>,
+    unsigned: usize,
+}
+
+/// The sessions of all devices, by device and subject, and the least effect of each subject.
+fn sessions_of(surveyed: &Surveyed) -> (BTreeMap<(u32, u32), Sessions<'_>>, HashMap<u32, f64>) {
     let Surveyed { gathered, units, strata, .. } = surveyed;
     let mut sessions: BTreeMap<(u32, u32), Sessions<'_>> = BTreeMap::new();
     let mut effects: HashMap<u32, f64> = HashMap::new();
@@ -187,16 +288,38 @@ fn series(surveyed: &Surveyed) -> Vec<Series> {
         let time = if entry.columns[column::RUN] == 0 { time } else { &time[..10] };
         let own = sessions.entry((unit, subject)).or_default();
         let key = (time, entry.columns[column::SESSION]);
-        let (.., logs) = own.entry(key).or_insert((row.entry, metric.code, Vec::new()));
-        logs.extend_from_slice(gathered.values(row));
+        let own = own.entry(key).or_insert_with(|| Session {
+            entry: row.entry,
+            code: metric.code,
+            is_unsigned: is_of_nobody(gathered, row.entry),
+            ..Session::default()
+        });
+        own.logs.extend_from_slice(gathered.values(row));
+        own.rows.push((entry.columns[column::RUN], median(gathered.values(row))));
         let effect = effects.entry(subject).or_default();
         *effect = effect.max(metric.least_effect());
     }
+    (sessions, effects)
+}
+
+fn series(surveyed: &Surveyed) -> Course {
+    let Surveyed { gathered, units, strata, .. } = surveyed;
+    let (sessions, effects) = sessions_of(surveyed);
+    let (mut disputed, mut unsigned) = (Vec::new(), 0);
     let part = |unit: u32| gathered.told(units.units[unit as usize].entry, column::PART);
     let mut days: BTreeMap<(&str, u32, String), Vec<f64>> = BTreeMap::new();
     let mut all: Vec<(u32, Series)> = Vec::new();
-    for ((unit, subject), own) in sessions {
-        let point = |((time, _), (entry, code, logs)): ((&str, u32), (u32, u32, Vec<f64>))| {
+    for ((unit, subject), mut own) in sessions {
+        unsigned += keep_signed(&mut own);
+        let [node, device] = units.named(gathered, unit);
+        for (date, apart) in without_disputed(&mut own, effects[&subject]) {
+            let (node, device) = (node.clone(), device.clone());
+            let metric = strata.subjects[subject as usize].name.clone();
+            let (date, apart) = (clean(&date), 1.0 - (-apart).exp());
+            disputed.push(Disputed { node, device, metric, date, apart });
+        }
+        let point = |((time, _), own): ((&str, u32), Session)| {
+            let Session { entry, code, logs, .. } = own;
             let day = date(time).or_else(|| time.get(..10)).unwrap_or_default();
             let (time, day, log) = (clean(time), day_number(day), median(&logs));
             Point { time, day, log, entry: Some(entry), code }
@@ -206,7 +329,6 @@ fn series(surveyed: &Surveyed) -> Vec<Series> {
             let key = (part(unit), subject, point.time.chars().take(10).collect());
             days.entry(key).or_default().push(point.log);
         }
-        let [node, device] = units.named(gathered, unit);
         all.push((unit, Series { node, device, subject, points, effect: effects[&subject] }));
     }
     let mut parts: BTreeMap<(&str, u32), Vec<Point>> = BTreeMap::new();
@@ -245,7 +367,8 @@ fn series(surveyed: &Surveyed) -> Vec<Series> {
         effect: effects[&subject],
     });
     let gpus = all.into_iter().map(|(_, series)| series);
-    { gpus }.filter(|one| is_gpu(&one.device) || !one.points.is_empty()).chain(whole).collect()
+    let is_there = |one: &Series| is_gpu(&one.device) || !one.points.is_empty();
+    Course { all: gpus.filter(is_there).chain(whole).collect(), disputed, unsigned }
 }
 
 /// What a series shows.

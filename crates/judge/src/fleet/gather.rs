@@ -3,7 +3,7 @@
 
 use super::{
     problem::{Kind, Problems},
-    row::{ACCEPTANCE, NODE, Row, seconds},
+    row::{ACCEPTANCE, NODE, Row, SIMULATED, seconds},
 };
 use fizeau_domain::text::{clean, counted, shorten};
 use std::{
@@ -203,6 +203,8 @@ pub struct Gathered {
     metric_numbers: HashMap<Metric, u32>,
     /// Devices by node.
     devices: HashMap<u32, HashSet<u32>>,
+    /// Entries of sessions that speak of several nodes: [`end`](Self::end) finds them.
+    pub shared: HashSet<u32>,
     /// Rows that were left out of nodes with too many devices.
     overfull: BTreeMap<String, u64>,
     /// The entry of the row before: rows of one device stand together.
@@ -443,8 +445,43 @@ impl Gathered {
             self.unusable(&node, &format!("it reports more than {DEVICES_MAX} devices"));
             self.problems.add(Kind::TooMany, words);
         }
+        self.refuse_shared();
+    }
+
+    /// Finds sessions of one bundle that speak of several nodes. Rows that have a sender were held
+    /// to the node of their bundle when they were read; those without came into a store before
+    /// that, and nobody knows which of the nodes was the bundle's own.
+    fn refuse_shared(&mut self) {
+        let is_old = |entry: &Entry| {
+            let told = |at: usize| self.texts.text(entry.columns[at]);
+            let is_of_bundle = entry.columns[column::RUN] == 0;
+            is_of_bundle && told(column::SENDER).is_empty() && told(column::MARK) != SIMULATED
+        };
+        let mut sessions: HashMap<u32, BTreeMap<u32, Vec<u32>>> = HashMap::new();
+        for (at, entry) in self.entries.iter().enumerate().filter(|(_, entry)| is_old(entry)) {
+            let of_session = sessions.entry(entry.columns[column::SESSION]).or_default();
+            of_session.entry(entry.columns[column::NODE]).or_default().push(at as u32);
+        }
+        for nodes in sessions.into_values().filter(|nodes| nodes.len() > 1) {
+            let mut names: Vec<String> =
+                nodes.keys().map(|node| clean(self.texts.text(*node))).collect();
+            names.sort();
+            let more = names.len().saturating_sub(SHARED_NAMED);
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            names.truncate(SHARED_NAMED);
+            let words = format!(
+                "rows of one session name several nodes ({}{rest}), and are refused: a bundle \
+                 speaks for one node; collect the bundles again",
+                names.join(", ")
+            );
+            self.problems.add(Kind::Refused, words);
+            self.shared.extend(nodes.into_values().flatten());
+        }
     }
 }
+
+/// Nodes of one session that a line names, at most.
+const SHARED_NAMED: usize = 40;
 
 /// Rates of anything that is measured, in its unit: from one in thirty years to more bytes or
 /// operations a second than all machines have.

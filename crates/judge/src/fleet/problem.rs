@@ -90,8 +90,17 @@ impl Problems {
 
     /// A line for each, and one for those that are not shown.
     pub fn lines(&self) -> Vec<String> {
+        self.lines_of(&|_| true)
+    }
+
+    /// The lines of problems by which figures may be lost.
+    pub fn lost(&self) -> Vec<String> {
+        self.lines_of(&Kind::loses_figures)
+    }
+
+    fn lines_of(&self, is_asked: &dyn Fn(Kind) -> bool) -> Vec<String> {
         let mut lines = Vec::new();
-        for (kind, (count, kept)) in &self.found {
+        for (kind, (count, kept)) in self.found.iter().filter(|(kind, _)| is_asked(**kind)) {
             lines.extend(kept.iter().cloned());
             let rest = count.saturating_sub(kept.len() as u64);
             if rest > 0 {

@@ -214,6 +214,8 @@ pub struct Control {
 pub struct Surveyed {
     /// The rows.
     pub gathered: Gathered,
+    /// What was left out so that figures may be lost, in words.
+    pub lost: Vec<String>,
     /// Who is who.
     pub units: Units,
     /// What each device belongs to, by the operator's labels.
@@ -307,7 +309,8 @@ pub fn survey(
         brief: problems.brief(),
     };
     let failed = own.measured;
-    Surveyed { gathered, units, belongings, strata, survey, report, failed, retested }
+    let lost = problems.lost();
+    Surveyed { gathered, lost, units, belongings, strata, survey, report, failed, retested }
 }
 
 fn by_node(units: &Units, verdicts: &[Verdict], own: &[Option<Verdict>]) -> Vec<OfNode> {

@@ -125,6 +125,9 @@ impl Units {
     ) -> Units {
         let mut left = vec![None; gathered.entries.len()];
         let mut counts = in_window(gathered, window, &mut left, problems);
+        for at in &gathered.shared {
+            (counts[*at as usize], left[*at as usize]) = (false, Some(Left::Shared));
+        }
         for node in expected.into_iter().flat_map(|expected| unlisted(gathered, expected)) {
             counts[node] = false;
         }

@@ -2,8 +2,10 @@
 
 use super::{exit::Usage, output::shown};
 use fizeau_record::{file, store};
+use rustix::process::geteuid;
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -53,6 +55,37 @@ fn unwritable(what: &str, path: &Path, error: io::Error, option: &str) -> anyhow
         _ => String::new(),
     };
     anyhow::anyhow!("cannot {what} {}: {error}{remedy}", shown(path))
+}
+
+/// What [`newest`] has found.
+pub struct Newest<T> {
+    /// What stands for the file last written to; none where there is no file.
+    pub path: Option<T>,
+    /// Files of other users that were passed over.
+    pub others: usize,
+}
+
+/// Permission bits by which the group, or everybody, may write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Of files below a folder the one last written to, by what stands for it. Whatever takes "the
+/// newest" of a folder takes it by this: where others may write to the folder, files of other users
+/// and links do not count, because anybody could then choose what is taken.
+pub fn newest<T: Ord>(folder: &Path, files: impl IntoIterator<Item = (PathBuf, T)>) -> Newest<T> {
+    let own = geteuid().as_raw();
+    let is_shared = fs::metadata(folder)
+        .map_or(true, |found| found.uid() != own || found.mode() & OTHERS_WRITE != 0);
+    let (mut newest, mut others) = (None, 0);
+    for (file, path) in files {
+        let found = if is_shared { fs::symlink_metadata(&file) } else { fs::metadata(&file) };
+        let Ok(found) = found else { continue };
+        if is_shared && (found.uid() != own || !found.is_file()) {
+            others += 1;
+        } else if let Ok(written) = found.modified() {
+            newest = newest.max(Some((written, path)));
+        }
+    }
+    Newest { path: newest.map(|(_, path)| path), others }
 }
 
 /// A directory that no run has used, named by time and suite or verb.

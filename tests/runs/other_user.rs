@@ -2,7 +2,7 @@
 //! nothing is learnt, nothing of the victim's is changed, and the ranks meet all the same.
 
 use crate::gpus::{Machine, TOKEN, TWO, ends};
-use crate::program::{Said, say};
+use crate::program::{Place, Said, say};
 use crate::skipped;
 use rustix::process::geteuid;
 use std::{
@@ -143,4 +143,38 @@ fn another_user_learns_and_changes_nothing() {
 #[ignore = "a minute: scripts/check_long.sh"]
 fn another_user_learns_and_changes_nothing_in_fifty_meetings() {
     rounds(50);
+}
+
+/// The record of another user is newer, in a folder that everybody may write to.
+#[test]
+fn the_newest_record_is_this_users_own() {
+    if !geteuid().is_root() {
+        skipped::because("root", "only root can give a file to another user");
+        return;
+    }
+    let place = Place::new();
+    let golden = include_str!("../golden/v1.jsonl");
+    let local = place.path("results/local");
+    let write = |name: &str, text: &str, owner: u32| {
+        let folder = local.join(name);
+        fs::create_dir_all(&folder).expect("made");
+        fs::write(folder.join("record.jsonl"), text).expect("written");
+        for path in [folder.join("record.jsonl"), folder] {
+            std::os::unix::fs::chown(path, Some(owner), Some(owner)).expect("given");
+        }
+    };
+    let own = geteuid().as_raw();
+    write("own", golden, own);
+    thread::sleep(Duration::from_millis(20));
+    write("other", &golden.replace("2026", "2031"), OTHER);
+    let year = |mode: u32| {
+        fs::set_permissions(&local, fs::Permissions::from_mode(mode)).expect("its mode");
+        let said = say(&mut place.fizeau(["report", "--format", "json"]));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        (said.out.contains("2031"), said.err)
+    };
+    let (is_other, told) = year(0o1777);
+    assert!(!is_other && told.contains("1 record of other users"), "{told}");
+    // Nobody else may write here, so that whoever put it there was allowed to.
+    assert_eq!(year(0o755), (true, String::new()));
 }

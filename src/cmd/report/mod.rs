@@ -3,7 +3,7 @@
 mod generations;
 
 use super::{
-    disk,
+    disk::{self, Newest},
     document::{self, ReportFormat},
     exit::Usage,
     global::Global,
@@ -12,6 +12,7 @@ use super::{
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
+use fizeau_domain::text::counted;
 use fizeau_record::{Record, store};
 use fizeau_report::{
     self as report, Document, about,
@@ -164,7 +165,10 @@ fn as_others_read(
     Ok(if global.json { nvbandwidth::json(&bandwidths) } else { nvbandwidth::text(&bandwidths) })
 }
 
-/// The record last written to below a directory.
+/// The record last written to below a directory. Where others may write there, of this user's own.
+///
+/// # Errors
+/// Where there is none.
 fn newest(local: &Path) -> anyhow::Result<PathBuf> {
     let mut records = Vec::new();
     if let Ok(entries) = fs::read_dir(local) {
@@ -173,15 +177,16 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
             let own = (path.join(store::FILE), path.join(store::FILE));
             let of_gpus = gpus::directories(&path).into_iter();
             let of_gpus = of_gpus.map(|(_, gpu)| (gpu.join(store::FILE), path.clone()));
-            for (file, record) in of_gpus.chain([own]) {
-                if let Ok(written) = fs::metadata(file).and_then(|metadata| metadata.modified()) {
-                    records.push((written, record));
-                }
-            }
+            records.extend(of_gpus.chain([own]));
         }
     }
-    let newest = records.into_iter().max().map(|(_, path)| path);
-    newest.with_context(|| {
+    let Newest { path, others } = disk::newest(local, records);
+    if others > 0 {
+        let (count, place) = (counted(others, "record"), output::shown(local));
+        let words = "of other users, who may write there, passed over: name one to see it";
+        output::say(&format!("{place}: {count} {words}"));
+    }
+    path.with_context(|| {
         format!("there is no record under {} yet: `fizeau run` makes one, or name one", disk::LOCAL)
     })
 }

@@ -61,7 +61,7 @@ fn unwritable(what: &str, path: &Path, error: io::Error, option: &str) -> anyhow
 pub struct Newest<T> {
     /// What stands for the file last written to; none where there is no file.
     pub path: Option<T>,
-    /// Files of other users that were passed over.
+    /// Files of other users that were skipped.
     pub others: usize,
 }
 

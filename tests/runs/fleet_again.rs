@@ -104,9 +104,9 @@ fn empty_folders_of_an_archive_are_named_and_cost_little() {
     for at in 0..20_000 {
         fs::create_dir(bundles.join(format!("x{at:05}"))).expect("made");
     }
-    let packed = Command::new("tar").args(["czf", "all.tgz", "bundles"]);
-    let packed = packed.current_dir(place.path("")).status();
-    assert!(packed.expect("tar").success());
+    let mut pack = Command::new("tar");
+    pack.args(["czf", "all.tgz", "bundles"]).current_dir(place.path(""));
+    assert!(pack.status().expect("tar").success());
     let began = std::time::Instant::now();
     let said = say(&mut place.fizeau(["fleet", "survey", "all.tgz"]));
     let took = began.elapsed().as_secs_f64();

@@ -14,7 +14,10 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     process::{Child, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -652,11 +655,11 @@ fn command_lines_that_mean_nothing_are_refused() {
     assert!(told.out.contains("nothing was sent"), "{}", told.out);
 }
 
-#[test]
-fn tls_is_checked_by_certificates() {
-    let place = Place::new();
-    let certificates = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem"));
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).expect("a key");
+/// Starts a server that speaks TLS with this certificate and key; its URL, and how many requests
+/// have reached it.
+fn over_tls(certificate: &[u8], key: &[u8]) -> (String, Arc<AtomicUsize>) {
+    let certificates = CertificateDer::from_pem_slice(certificate);
+    let key = PrivateKeyDer::from_pem_slice(key).expect("a key");
     let config =
         ServerConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
             .with_safe_default_protocol_versions()
@@ -667,9 +670,11 @@ fn tls_is_checked_by_certificates() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("https://{}", listener.local_addr().expect("an address"));
     let config = Arc::new(config);
+    let reached = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reached);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let config = Arc::clone(&config);
+            let (config, counted) = (Arc::clone(&config), Arc::clone(&counted));
             thread::spawn(move || {
                 let Ok(connection) = ServerConnection::new(config) else { return };
                 let mut stream = StreamOwned::new(connection, stream);
@@ -678,6 +683,7 @@ fn tls_is_checked_by_certificates() {
                 while let Ok(1..) = stream.read(&mut piece) {
                     let text = String::from_utf8_lossy(&piece).into_owned();
                     piece = [0; 4096];
+                    counted.fetch_add(1, Ordering::Relaxed);
                     if text.starts_with("GET") || text.contains("/tokenize") {
                         let _ = stream.write_all(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
                         continue;
@@ -698,6 +704,14 @@ fn tls_is_checked_by_certificates() {
             });
         }
     });
+    (url, reached)
+}
+
+#[test]
+fn tls_is_checked_by_certificates() {
+    let place = Place::new();
+    let key = include_bytes!("tls/server.key");
+    let (url, _) = over_tls(include_bytes!("tls/server.pem"), key);
     fs::write(place.path("ca.pem"), include_bytes!("tls/ca.pem")).expect("written");
     let args = ["--model", "m", "--concurrency", "2", "--requests", "6", "--warmup", "0"];
     let trusted = load(&place, &url, &[&args[..], &["--ca", "ca.pem"]].concat());
@@ -708,6 +722,23 @@ fn tls_is_checked_by_certificates() {
     let strange = say(strange.args(["--out", "strange"])).ended(3);
     assert!(strange.err.contains("certificate") || strange.err.contains("certificates"));
     assert!(!place.path("strange").exists());
+    // Of another name, and expired: both are by an authority that is trusted.
+    fs::write(place.path("hostile.pem"), include_bytes!("tls/hostile-ca.pem")).expect("written");
+    let key = include_bytes!("tls/hostile.key");
+    for (certificate, words) in [
+        (&include_bytes!("tls/hostile-name.pem")[..], "not valid for name \"127.0.0.1\""),
+        (&include_bytes!("tls/hostile-expired.pem")[..], "certificate expired"),
+    ] {
+        let (url, reached) = over_tls(certificate, key);
+        let hostile = [&args[..], &["--ca", "hostile.pem"]].concat();
+        let mut command = place.fizeau(["load", &url].iter().chain(&SHORT[..4]).chain(&hostile));
+        command.env("FIZEAU_API_KEY", "sk-hidden-4c1d9").args(["--out", "hostile"]);
+        let said = say(&mut command).ended(3);
+        assert!(said.err.contains(words), "{}", said.err);
+        // Nothing was asked, so that nobody has the key.
+        assert_eq!(reached.load(Ordering::Relaxed), 0, "{words}");
+        assert!(!place.path("hostile").exists(), "{words}");
+    }
 }
 
 #[test]

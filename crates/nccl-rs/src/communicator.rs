@@ -10,7 +10,7 @@ use std::{
     marker::PhantomData,
     ptr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicPtr, Ordering},
     },
     thread,
@@ -39,8 +39,11 @@ unsafe impl Send for Communicator {}
 
 struct Shared {
     library: Arc<Library>,
-    /// Null once it was aborted.
+    /// Null once it was aborted or destroyed.
     comm: AtomicPtr<c_void>,
+    /// Held while the library is asked about the communicator, and while it is taken out: another
+    /// thread must not ask about one that is freed meanwhile.
+    asking: Mutex<()>,
 }
 
 impl Shared {
@@ -49,10 +52,17 @@ impl Shared {
         if comm.is_null() { Err(Error::Aborted) } else { Ok(comm) }
     }
 
+    /// Takes the communicator out, for whoever frees it; null where another thread has.
+    fn take(&self) -> Comm {
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.comm.swap(ptr::null_mut(), Ordering::AcqRel)
+    }
+
     fn async_code(&self) -> Result<c_int, Error> {
         let function = self.library.get(self.library.table.async_error, "ncclCommGetAsyncError")?;
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let (comm, mut code) = (self.comm()?, SUCCESS);
-        // SAFETY: the communicator lives as long as `self`, unless it was aborted.
+        // SAFETY: whoever frees the communicator takes it out first, and cannot meanwhile.
         let said = unsafe { function(comm, &raw mut code) };
         self.library.said("ncclCommGetAsyncError", said)?;
         Ok(code)
@@ -102,7 +112,7 @@ impl Monitor {
     /// Whatever the library says.
     pub fn abort(&self) -> Result<(), Error> {
         let abort = self.shared.library.get(self.shared.library.table.abort, "ncclCommAbort")?;
-        let comm = self.shared.comm.swap(ptr::null_mut(), Ordering::AcqRel);
+        let comm = self.shared.take();
         if comm.is_null() {
             return Ok(());
         }
@@ -152,7 +162,8 @@ impl Communicator {
             library.said(call, if code == IN_PROGRESS { SUCCESS } else { code })?;
             return Err(Error::Aborted);
         }
-        let shared = Shared { library: Arc::clone(library), comm: AtomicPtr::new(comm) };
+        let (library, asking) = (Arc::clone(library), Mutex::default());
+        let shared = Shared { library, comm: AtomicPtr::new(comm), asking };
         let made = Communicator { shared: Arc::new(shared), rank, size, _local: PhantomData };
         if let Err(error) = made.shared.settle(call, code, limit) {
             // What was begun cannot be destroyed in peace. The first error is what counts.
@@ -367,7 +378,7 @@ impl Communicator {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        let comm = self.shared.comm.swap(ptr::null_mut(), Ordering::AcqRel);
+        let comm = self.shared.take();
         let table = &self.shared.library.table;
         if comm.is_null() {
             return;

@@ -183,7 +183,7 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
     let Newest { path, others } = disk::newest(local, records);
     if others > 0 {
         let (count, place) = (counted(others, "record"), output::shown(local));
-        let words = "of other users, who may write there, passed over: name one to see it";
+        let words = "of other users, who may write there, skipped: name one to see it";
         output::say(&format!("{place}: {count} {words}"));
     }
     path.with_context(|| {

@@ -267,11 +267,10 @@ impl<C: Count> Engine for Joined<C> {
         // SAFETY: one integer from each rank, into as many as there are ranks.
         let code = unsafe { (self.table.all_gather)(from, eight, byte, to, eight, byte, world) };
         said(&self.table, "MPI_Allgather", code)?;
-        let starts: Vec<u64> = lengths
-            .iter()
-            .scan(0, |at, &length| Some(std::mem::replace(at, *at + length)))
-            .collect();
-        let whole = lengths.iter().sum::<u64>();
+        let (starts, whole) = places_of(&lengths).ok_or_else(|| {
+            let why = format!("ranks say that they have {lengths:?} bytes: too many to add up");
+            DeviceError::Launch { kernel: "mpi (MPI_Allgather)".into(), why }
+        })?;
         count(whole)?;
         let counts: Vec<C> =
             lengths.iter().map(|&length| count(length)).collect::<Result<_, _>>()?;
@@ -327,6 +326,18 @@ impl<C: Count> Engine for Joined<C> {
     }
 }
 
+/// Where each of some lengths begins in all of them, and how long these are together. `None` where
+/// that is more than a number holds: the sum of what other ranks say is what is allocated.
+fn places_of(lengths: &[u64]) -> Option<(Vec<u64>, u64)> {
+    let mut whole = 0_u64;
+    let mut starts = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        starts.push(whole);
+        whole = whole.checked_add(*length)?;
+    }
+    Some((starts, whole))
+}
+
 /// A text that the library writes.
 fn text(write: impl FnOnce(*mut c_char, *mut c_int) -> c_int) -> String {
     let mut text = vec![0u8; abi::TEXT_MAX];
@@ -347,4 +358,15 @@ fn said<C: Count>(table: &Table<C>, function: &str, code: c_int) -> Result<()> {
     let words = text(|text, length| unsafe { (table.error_string)(code, text, length) });
     let why = format!("code {code}: {words}");
     Err(DeviceError::Launch { kernel: format!("mpi ({function})"), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_that_do_not_add_up_are_refused() {
+        assert_eq!(places_of(&[3, 0, 4]), Some((vec![0, 3, 3], 7)));
+        assert_eq!(places_of(&[8, u64::MAX - 3]), None);
+    }
 }

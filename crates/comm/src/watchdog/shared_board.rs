@@ -8,7 +8,8 @@ use fizeau_device::Stage;
 use fizeau_domain::text::hex;
 use rustix::{
     fd::OwnedFd,
-    fs::ftruncate,
+    fs::{FallocateFlags, fallocate, ftruncate},
+    io::Errno,
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 use std::{
@@ -63,6 +64,16 @@ const SIZE: u64 = (RANKS_MAX * size_of::<Slot>()) as u64;
 /// makes one before it knows who is on its node; they open the first one's. It goes with this.
 pub struct BoardFile(private::Entry);
 
+/// Makes the file of a board as long as it has to be, with memory behind all of it: where there is
+/// none left, this fails, and no rank dies of SIGBUS when it writes to its slot.
+fn reserve(file: &OwnedFd) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, SIZE) {
+        // A file system that cannot reserve.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(ftruncate(file, SIZE)?),
+        reserved => Ok(reserved?),
+    }
+}
+
 /// Where boards are, best first: the same for all ranks of a node.
 fn parents() -> [PathBuf; 2] {
     ["/dev/shm".into(), std::env::temp_dir()]
@@ -79,7 +90,7 @@ impl BoardFile {
     pub fn create() -> io::Result<BoardFile> {
         let name = hex(&random::<{ NAME_DIGITS / 2 }>()?);
         let made = private::create_file(&parents(), &name)?;
-        ftruncate(made.file(), SIZE)?;
+        reserve(made.file())?;
         Ok(BoardFile(made))
     }
 

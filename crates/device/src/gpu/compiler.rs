@@ -37,6 +37,13 @@ functions! {
     stub = "fizeau_stub_driver"();
 }
 
+/// Largest image that is taken from a compiler, in bytes: the kernels of one file have less than a
+/// MiB. A length that the library never set must not become an allocation, or wrap to a short one.
+const IMAGE_MAX: usize = 1 << 30;
+
+/// Longest log that is taken from a compiler, in bytes.
+const LOG_MAX: usize = 64 << 20;
+
 /// An opened NVRTC.
 pub struct Compiler {
     dialect: &'static CompilerDialect,
@@ -258,6 +265,10 @@ impl Compiler {
             } else {
                 f.cubin_size(held.program, &raw mut size).map_err(failed)?;
             }
+            if size > IMAGE_MAX {
+                let name = self.dialect.name;
+                return Err(refused(format!("{name} says that its image has {size} bytes")));
+            }
             let mut bytes = vec![0u8; size];
             let into = bytes.as_mut_ptr().cast();
             if is_virtual { f.ptx(held.program, into) } else { f.cubin(held.program, into) }
@@ -271,7 +282,8 @@ impl Compiler {
         let mut size = 0;
         // SAFETY: as in `compile`.
         let text = unsafe {
-            if self.functions.log_size(program, &raw mut size).is_err() {
+            let asked = self.functions.log_size(program, &raw mut size);
+            if asked.is_err() || size > LOG_MAX {
                 return String::new();
             }
             let mut bytes = vec![0u8; size + 1];

@@ -11,7 +11,7 @@ use std::{
 
 /// The most of it that is read, in bytes: buffers of kernels hold 16 MiB at most as distributions
 /// set them.
-const LOG_MAX: u64 = 64 << 20;
+pub const LOG_MAX: u64 = 64 << 20;
 
 /// Longest record of `/dev/kmsg`, in bytes (the kernel's `PRINTK_MESSAGE_MAX` is 2048, escapes take
 /// up to four times as much).

@@ -7,6 +7,7 @@ mod identity;
 mod log;
 mod network;
 mod pci;
+mod ring;
 
 pub use identity::identity;
 
@@ -45,7 +46,11 @@ pub fn kernel(root: &Path) -> NodeState {
         let why = "only the processes of a container are to be seen, not the system's";
         state.unread.push(format!("NVLink's services (fabric manager, NVLSM): {why}"));
     }
-    match log::text(&root.join("dev/kmsg")) {
+    let of_ring = |why: String| match root == Path::new("/") {
+        true => ring::text().map_err(|error| format!("{why}; by syslog(2): {error}")),
+        false => Err(why),
+    };
+    match log::text(&root.join("dev/kmsg")).or_else(of_ring) {
         Ok(text) => state.faults = Some(fizeau_domain::node_state::faults(&text)),
         Err(why) => state.unread.push(format!("faults of this boot (/dev/kmsg): {why}")),
     }

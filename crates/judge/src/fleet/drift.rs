@@ -177,8 +177,9 @@ fn keep_signed(sessions: &mut Sessions<'_>) -> usize {
 /// A word on a device: its session, its run and a rate as a logarithm.
 type Word = (u32, u32, f64);
 
-/// How far words are apart at most that cannot both be repeats of one bundle: those of two sessions,
-/// or two of one run. In time that grows with their number alone: anybody can write them.
+/// How far words are apart at most that cannot both be repeats of one bundle: those of two
+/// sessions, or two of one run. In time that grows with their number alone, since anybody can write
+/// them.
 fn apart(said: &[Word]) -> f64 {
     let mut sessions: HashMap<u32, [f64; 2]> = HashMap::new();
     let mut runs: HashMap<(u32, u32), [f64; 2]> = HashMap::new();

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub enum Left {
     /// Its session is dated when none can have been.
     Dated,
-    /// Its session speaks of other nodes too.
+    /// Its session is about other nodes too.
     Shared,
     /// Its figures are marked as made up, and others were measured.
     MadeUp,
@@ -32,7 +32,7 @@ impl Left {
     fn words(self) -> &'static str {
         match self {
             Left::Dated => "its session is dated when none can have been: set the node's clock",
-            Left::Shared => "its session speaks of several nodes: collect its bundle again",
+            Left::Shared => "its session is about several nodes: collect its bundle again",
             Left::MadeUp => "its figures are marked as made up",
             Left::Machine => "another machine has its name now",
             Left::Board => "another board is in its place now",

@@ -66,3 +66,40 @@ fn most_false_sentences_are_called_impossible() {
     let others = wrong("false", 60, &[Answer::Impossible]);
     assert!(others.len() <= 16, "{}: {}", others.len(), others.join("\n"));
 }
+
+/// The sentence with another number in place of its `at`-th one; none where it has no such one.
+fn with_number(sentence: &str, at: usize, number: &str) -> Option<String> {
+    let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
+    let starts = sentence.char_indices().filter(|(place, c)| {
+        c.is_ascii_digit() && !sentence[..*place].ends_with(|c: char| is_of_number(c))
+    });
+    let (start, _) = { starts }.nth(at)?;
+    let length = sentence[start..].find(|c: char| !is_of_number(c));
+    let end = length.map_or(sentence.len(), |length| start + length);
+    Some(format!("{}{number}{}", &sentence[..start], &sentence[end..]))
+}
+
+/// Whatever is claimed, each number and each percentage of the answer can be read.
+#[test]
+fn answers_to_absurd_figures_have_no_long_numbers() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let (mut judged_all, mut percentages) = (0, 0);
+    let absurd = ["0.000000000000123", "987654321098765432109876", "4e300"];
+    for claim in sentences("true").into_iter().chain(sentences("false")) {
+        let changed = |(at, number): (usize, &&str)| with_number(&claim.value, at, number);
+        let all = (0..3).flat_map(|at| absurd.iter().map(move |number| (at, number)));
+        for value in all.filter_map(changed) {
+            let changed = Claim { value, ..claim.clone() };
+            let Ok(verdict) = judged(&catalogue, &changed) else { continue };
+            judged_all += 1;
+            for line in verdict.arithmetic.iter().chain([&verdict.why]).chain(&verdict.missing) {
+                let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
+                let mut numbers = line.split(|c: char| !is_of_number(c));
+                let long = numbers.find(|number| number.len() > 14);
+                assert_eq!(long, None, "{:?}: {line}", changed.value);
+                percentages += line.matches(" %").count();
+            }
+        }
+    }
+    assert!(judged_all > 500 && percentages > 500, "{judged_all}, {percentages}");
+}

@@ -93,6 +93,35 @@ pub fn brief(value: f64) -> String {
     format!("{digits}{exponent}")
 }
 
+/// A number with `places` places after the point; one with too many digits as [`brief`] writes it.
+pub fn fixed(value: f64, places: usize) -> String {
+    let is_short = value.is_finite() && value.abs() < LONG;
+    if is_short { format!("{value:.places$}") } else { brief(value) }
+}
+
+/// From here on a percentage is written as [`brief`] does it.
+const LONG_PERCENT: f64 = 1e6;
+
+/// A share as a percentage with `places` places after the point, and its sign: `64.2 %`. Absurd
+/// figures stay readable: from a million on four digits with an exponent where needed, and what
+/// would round to 0 has two digits. Never longer than 14 characters.
+pub fn percent(share: f64, places: usize) -> String {
+    let percent = share * 100.0;
+    if !percent.is_finite() {
+        return brief(percent);
+    }
+    let least = 0.5 * 0.1_f64.powi(places as i32);
+    match percent.abs() {
+        0.0 => format!("{percent:.places$} %"),
+        size if size >= LONG_PERCENT || size < 1e-4 => format!("{} %", brief(percent)),
+        size if size < least => {
+            let places = (1 - size.log10().floor() as i32) as usize;
+            format!("{percent:.places$} %")
+        }
+        _ => format!("{percent:.places$} %"),
+    }
+}
+
 /// Why a text is no number, with what it may mean.
 fn refused(text: &str) -> String {
     let readings = readings(text);
@@ -143,6 +172,29 @@ pub fn may_be_one(text: &str, most: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentages_and_numbers_of_any_size_are_short() {
+        for exponent in -330..=308 {
+            for digits in [1.0, -1.0, 9.999_96, 4.321] {
+                let share = digits * 10f64.powi(exponent);
+                for places in 0..=2 {
+                    let words = percent(share, places);
+                    assert!(words.chars().count() <= 14, "{share:e}: {words:?}");
+                    let is_zero = !words.chars().any(|c| ('1'..='9').contains(&c));
+                    assert_eq!(is_zero, share == 0.0, "{share:e}: {words:?}");
+                    assert!(fixed(share, places).chars().count() <= 13, "{share:e}");
+                }
+            }
+        }
+        let said = [0.642, 1.0, 0.000_42, 1.6e-7, 12_345.678, 1e-9, 0.0].map(|one| percent(one, 1));
+        let wanted = ["64.2 %", "100.0 %", "0.042 %", "1.6e-5 %", "1.235e6 %", "1e-7 %", "0.0 %"];
+        assert_eq!(said, wanted);
+        assert_eq!(
+            (percent(f64::INFINITY, 1), percent(0.4, 0)),
+            ("no number".into(), "40 %".into())
+        );
+    }
 
     #[test]
     fn cells_and_separators_that_are_none_are_named() {

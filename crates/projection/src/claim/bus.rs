@@ -5,7 +5,7 @@ use super::{
     hardware::{NO_PEAK, PEAK_MOST, verdict},
 };
 use crate::project::{Hardware, Link};
-use fizeau_domain::{case::Algorithm, spec::Part, units::BytesPerSecond};
+use fizeau_domain::{case::Algorithm, number::percent, spec::Part, units::BytesPerSecond};
 
 /// Bus bandwidth of a collective as nccl-tests counts it; a switch that sums helps an all_reduce
 /// alone.
@@ -50,11 +50,11 @@ pub fn judge(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) ->
     }
     let mut lines = vec![format!(
         "a ring sends 2 (n - 1) / n of a message over each device's links, which is what bus \
-         bandwidth counts: {} / {} ({}) = {:.1} %",
+         bandwidth counts: {} / {} ({}) = {}",
         BytesPerSecond(rate),
         link.inside,
         link.basis,
-        rate / inside * 100.0
+        percent(rate / inside, 1)
     )];
     lines.extend(by_message);
     let mut most = inside;
@@ -64,25 +64,25 @@ pub fn judge(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) ->
         most = inside * 2.0 * (count - 1.0) / (count + 1.0);
         let wire = rate * (count + 1.0) / (2.0 * (count - 1.0));
         lines.push(format!(
-            "a switch that sums sends (n + 1) / n: {} on the wire, {:.1} % of the links; the most \
+            "a switch that sums sends (n + 1) / n: {} on the wire, {} of the links; the most \
              is {}",
             BytesPerSecond(wire),
-            wire / inside * 100.0,
+            percent(wire / inside, 1),
             BytesPerSecond(most.max(inside))
         ));
     }
     let most = most.max(inside);
     let share = rate / most;
-    let percent = share * 100.0;
+    let of_most = percent(share, 1);
     let (answer, why) = if share > 1.0 {
-        (Answer::Impossible, format!("it is {percent:.1} % of what these links carry"))
+        (Answer::Impossible, format!("it is {of_most} of what these links carry"))
     } else if share > PEAK_MOST {
-        (Answer::Suspicious, format!("it is {percent:.1} % of what these links carry"))
+        (Answer::Suspicious, format!("it is {of_most} of what these links carry"))
     } else if rate > inside {
         let why = "it is above what a ring can do and needs a switch that sums".into();
         (Answer::Possible, why)
     } else {
-        (Answer::Possible, format!("it is {percent:.1} % of what these links carry"))
+        (Answer::Possible, format!("it is {of_most} of what these links carry"))
     };
     verdict(answer, why, share, lines)
 }
@@ -100,18 +100,18 @@ fn between_nodes(name: &str, rate: f64, n: u32, link: &Link) -> Verdict {
     let share = wire / outside.0;
     let lines = vec![format!(
         "{nodes} nodes: {} x (k - 1) / (n - 1) = {} over each device's interface of {outside} = \
-         {:.1} %",
+         {}",
         BytesPerSecond(rate),
         BytesPerSecond(wire),
-        share * 100.0
+        percent(share, 1)
     )];
-    let percent = share * 100.0;
+    let of_most = percent(share, 1);
     let (answer, why) = if share > 1.0 {
-        (Answer::Impossible, format!("it is {percent:.1} % of what its network carries"))
+        (Answer::Impossible, format!("it is {of_most} of what its network carries"))
     } else if share > PEAK_MOST {
-        (Answer::Suspicious, format!("it is {percent:.1} % of what its network carries"))
+        (Answer::Suspicious, format!("it is {of_most} of what its network carries"))
     } else {
-        (Answer::Possible, format!("it is {percent:.1} % of what its network carries"))
+        (Answer::Possible, format!("it is {of_most} of what its network carries"))
     };
     verdict(answer, why, share, lines)
 }

@@ -5,7 +5,7 @@ use super::{
     Answer, Reading, Statement, Verdict,
     hardware::{NO_PEAK, Stated, verdict},
 };
-use fizeau_domain::{spec::Part, units::BytesPerSecond};
+use fizeau_domain::{number::percent, spec::Part, units::BytesPerSecond};
 
 /// How far a printed size may be from the stated one: GB for GiB, and what ECC takes.
 const CAPACITY_SAME: f64 = 0.08;
@@ -168,10 +168,10 @@ pub fn transfers(part: &Part, reading: &Reading, rate: f64) -> Verdict {
     let name = &part.name;
     let spelled = |rate: f64| reading.statement.spelled(rate);
     let mut lines = vec![format!(
-        "{} / {} (stated for the pins of {name}) = {:.1} %",
+        "{} / {} (stated for the pins of {name}) = {}",
         spelled(rate),
         spelled(pin),
-        rate / pin * 100.0
+        percent(rate / pin, 1)
     )];
     let bits = memory.bus_bits.filter(|_| !part.is_host()).or_else(|| {
         let channels = reading.beside.channels.or(memory.channels)?;
@@ -209,13 +209,13 @@ pub fn transfers(part: &Part, reading: &Reading, rate: f64) -> Verdict {
         .any(|one| is_open(one))
     {
         let why = format!(
-            "it is {:.1} % of {}, a number that no text of the vendor confirms",
-            rate / most * 100.0,
+            "it is {} of {}, a number that no text of the vendor confirms",
+            percent(rate / most, 1),
             spelled(most)
         );
         (Answer::Suspicious, why)
     } else {
-        (Answer::Impossible, format!("it is {:.1} % of {}", rate / most * 100.0, spelled(most)))
+        (Answer::Impossible, format!("it is {} of {}", percent(rate / most, 1), spelled(most)))
     };
     verdict(answer, why, rate / pin, lines)
 }
@@ -257,7 +257,7 @@ pub fn memory(part: &Part, reading: &Reading, stated: Stated) -> Option<Verdict>
     }
     let above = is_stated && stated.least(reading) > carried;
     above.then(|| {
-        let why = format!("it is {:.1} % of {words}", share * 100.0);
+        let why = format!("it is {} of {words}", percent(share, 1));
         verdict(Answer::Impossible, why, share, vec![line])
     })
 }

@@ -3,6 +3,7 @@
 use super::{Answer, Reading, Statement, Verdict, consistent, links};
 use fizeau_domain::{
     dtype::Dtype,
+    number::{fixed, percent},
     spec::{Figure, Of, Part},
     units::{BytesPerSecond, FlopsPerSecond},
 };
@@ -46,7 +47,7 @@ pub fn verdict(answer: Answer, why: String, share: f64, arithmetic: Vec<String>)
 /// A figure beside a stated peak, and the most that the part may do.
 fn beside(what: &str, rate: f64, stated: f64, most: f64, lines: Vec<String>) -> Verdict {
     let share = rate / most;
-    let percent = share * 100.0;
+    let of_most = percent(share, 1);
     if (rate / stated - 1.0).abs() <= SAME {
         let why = format!(
             "it is the stated peak of {what} itself: true as a datasheet's number; as a measured \
@@ -55,14 +56,13 @@ fn beside(what: &str, rate: f64, stated: f64, most: f64, lines: Vec<String>) -> 
         return verdict(Answer::Possible, why, share, lines);
     }
     let (answer, why) = if share > 1.0 + 1e-9 {
-        (Answer::Impossible, format!("it is {percent:.1} % of the most that {what} can do"))
+        (Answer::Impossible, format!("it is {of_most} of the most that {what} can do"))
     } else if share > PEAK_MOST || rate > stated {
-        let why = format!(
-            "it is {percent:.1} % of the most that {what} can do, more than measurements reach"
-        );
+        let why =
+            format!("it is {of_most} of the most that {what} can do, more than measurements reach");
         (Answer::Suspicious, why)
     } else {
-        (Answer::Possible, format!("it is {percent:.1} % of the peak of {what}"))
+        (Answer::Possible, format!("it is {of_most} of the peak of {what}"))
     };
     verdict(answer, why, share, lines)
 }
@@ -146,18 +146,18 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
             verdict(Answer::Possible, why, share, of.lines)
         };
     }
-    let (what, percent) = (of.what, share * 100.0);
+    let (what, of_most) = (of.what, percent(share, 1));
     let least = stated.least(reading);
     if least <= of.base * (1.0 + 1e-9) {
         return within(reading, stated, of);
     }
-    let above = format!("it is {percent:.1} % of the most that {what} can do");
+    let above = format!("it is {of_most} of the most that {what} can do");
     let reaches = |figure: &&&Figure| figure.rate * of.boost >= least;
     let others: Vec<&&Figure> = of.all.iter().filter(reaches).collect();
     if let Some(figure) = others.iter().min_by(|a, b| a.rate.total_cmp(&b.rate)) {
-        let of_other = rate / figure.rate * 100.0;
+        let of_other = percent(rate / figure.rate, 1);
         let why = format!(
-            "as {} {above}, which is impossible; as {} it is {of_other:.1} % of the stated {}",
+            "as {} {above}, which is impossible; as {} it is {of_other} of the stated {}",
             of.main.how,
             figure.how,
             reading.statement.spelled(figure.rate)
@@ -208,9 +208,10 @@ fn beyond(part: &Part, of: &Candidates<'_>, least: f64, clock: f64) -> Option<(A
     let factor = least / if is_of_main { of.main.rate } else { fastest.rate };
     let needed = clock * factor;
     let how = format!(
-        "it needs a clock of {needed:.0} MHz, {:.1} % above the {clock:.0} MHz that are stated for \
+        "it needs a clock of {} MHz, {} above the {clock:.0} MHz that are stated for \
          {}; that clock is typical and no maximum",
-        (factor - 1.0) * 100.0,
+        fixed(needed, 0),
+        percent(factor - 1.0, 1),
         part.name
     );
     match factor {
@@ -252,7 +253,7 @@ fn not_alone(
             true => "is impossible for one socket",
             false => "is above a number that no text of the vendor confirms",
         };
-        let why = format!("{above}, which {one}; of two sockets it is {:.1} %", of_two * 100.0);
+        let why = format!("{above}, which {one}; of two sockets it is {}", percent(of_two, 1));
         return Some((why, "devices: --gpus 2 for two sockets".into()));
     }
     (reading.is_effective && of.is_memory).then(|| {
@@ -268,19 +269,18 @@ fn not_alone(
 fn within(reading: &Reading, stated: Stated, of: Candidates<'_>) -> Verdict {
     let (what, least) = (of.what, stated.least(reading));
     let share = stated.rate / of.base;
-    let percent = share * 100.0;
+    let of_most = percent(share, 1);
     if least <= of.base * PEAK_MOST && least <= of.main.rate {
-        let why = format!("it is {percent:.1} % of the peak of {what}");
+        let why = format!("it is {of_most} of the peak of {what}");
         return verdict(Answer::Possible, why, share, of.lines);
     }
-    let why = format!(
-        "it is {percent:.1} % of the most that {what} can do, more than measurements reach"
-    );
+    let why =
+        format!("it is {of_most} of the most that {what} can do, more than measurements reach");
     let Some(other) = milder(&of, least) else {
         return verdict(Answer::Suspicious, why, share, of.lines);
     };
-    let of_other = stated.rate / other.rate * 100.0;
-    let why = format!("as {} {why}; as {} it is {of_other:.1} %", of.main.how, other.how);
+    let of_other = percent(stated.rate / other.rate, 1);
+    let why = format!("as {} {why}; as {} it is {of_other}", of.main.how, other.how);
     let mut found = verdict(Answer::CannotTell, why, share, of.lines);
     found.missing.push(format!("whether it is {}", other.how));
     found
@@ -323,11 +323,11 @@ pub fn memory(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) -
         return verdict;
     }
     let mut lines = vec![format!(
-        "{} / {} (stated for {}) = {:.1} %",
+        "{} / {} (stated for {}) = {}",
         BytesPerSecond(stated.rate),
         BytesPerSecond(main.rate),
         part.name,
-        stated.rate / main.rate * 100.0
+        percent(stated.rate / main.rate, 1)
     )];
     let of_device = of_memory.iter().filter(|figure| figure.is_package == main.is_package);
     let base = of_device.map(|figure| figure.rate).fold(main.rate, f64::max);
@@ -450,12 +450,12 @@ fn by_figures(
         return Verdict::cannot_tell(format!("no text states {dtype} of {}", part.name), NO_PEAK);
     };
     let mut lines = vec![format!(
-        "{} / {} ({} of {}) = {:.1} %",
+        "{} / {} ({} of {}) = {}",
         FlopsPerSecond(stated.rate),
         FlopsPerSecond(main.rate),
         main.how,
         part.name,
-        stated.rate / main.rate * 100.0
+        percent(stated.rate / main.rate, 1)
     )];
     let mut boost = boost(part, dtype, &mut lines);
     let mut beyond = part.clock_most.filter(|_| part.boosts_beyond).map(|clock| clock.0);
@@ -467,15 +467,15 @@ fn by_figures(
         let beyond_all = if part.boosts_beyond { BOOSTS[1] } else { 1.001 };
         if clock > highest * beyond_all {
             let why = format!(
-                "it says a clock of {:.0} MHz, and that of {} is {:.0} MHz",
-                clock / 1e6,
+                "it says a clock of {} MHz, and that of {} is {:.0} MHz",
+                fixed(clock / 1e6, 0),
                 part.name,
                 highest / 1e6
             );
             let found = verdict(Answer::Possible, "not judged".into(), stated.rate / at, lines);
             return links::against(found, why);
         }
-        lines.push(format!("at {:.0} MHz, as it says: {}", clock / 1e6, FlopsPerSecond(at)));
+        lines.push(format!("at {} MHz, as it says: {}", fixed(clock / 1e6, 0), FlopsPerSecond(at)));
         if stated.is(reading, at) && !reading.is_measured {
             let why = format!(
                 "true, as what all units do at {:.0} MHz; as a measured rate it would be \
@@ -533,9 +533,9 @@ pub fn per_clock(part: &Part, rate: f64, dtype: Option<Dtype>) -> Verdict {
         return Verdict::cannot_tell(why, NO_PEAK);
     };
     let lines = vec![format!(
-        "{rate} / {stated} operations each clock (dense {dtype} of one unit of {}) = {:.1} %",
+        "{rate} / {stated} operations each clock (dense {dtype} of one unit of {}) = {}",
         part.name,
-        rate / stated * 100.0
+        percent(rate / stated, 1)
     )];
     beside("a unit", rate, stated, stated, lines)
 }

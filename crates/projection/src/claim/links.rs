@@ -8,6 +8,7 @@ use super::{
     wire::{Fabric, Kind, Ways},
 };
 use fizeau_domain::{
+    number::percent,
     spec::{Part, Reach, Wire, part::LinkFile},
     units::BytesPerSecond,
 };
@@ -220,13 +221,8 @@ fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Sta
     let is_near = |one: &Rate<'_>| rate <= one.rate * FAR;
     let is_told = |one: &Rate<'_>| is_near(one) || !all.iter().any(is_near);
     for one in all.iter().filter(|one| !one.is_whole && is_told(one)) {
-        let share = rate / one.rate * 100.0;
-        lines.push(format!(
-            "{} / {} ({}) = {share:.1} %",
-            spelled(rate),
-            spelled(one.rate),
-            one.how()
-        ));
+        let share = percent(rate / one.rate, 1);
+        lines.push(format!("{} / {} ({}) = {share}", spelled(rate), spelled(one.rate), one.how()));
     }
     lines.dedup();
     lines.truncate(LINES_MAX);
@@ -260,19 +256,19 @@ fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Sta
     };
     if least <= first.rate * (1.0 + 1e-9) {
         let share = rate / first.rate;
-        let how = format!("it is {:.1} % of {}", share * 100.0, first.how());
+        let how = format!("it is {} of {}", percent(share, 1), first.how());
         let (answer, why) = match least > first.rate * PEAK_MOST {
             true => (Answer::Suspicious, format!("{how}, more than measurements reach")),
             false => (Answer::Possible, how),
         };
         return verdict(answer, why, share, lines);
     }
-    let above = format!("it is {:.1} % of {}", rate / first.rate * 100.0, first.how());
+    let above = format!("it is {} of {}", percent(rate / first.rate, 1), first.how());
     if let Some(other) = bounds.get(1).filter(|other| least <= other.rate * (1.0 + 1e-9)) {
         let share = rate / other.rate;
         let why = format!(
-            "{above}, which is impossible; as both directions together it is {:.1} % of {}",
-            share * 100.0,
+            "{above}, which is impossible; as both directions together it is {} of {}",
+            percent(share, 1),
             spelled(other.rate)
         );
         let mut found = verdict(Answer::CannotTell, why, share, lines);
@@ -280,7 +276,7 @@ fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Sta
         return found;
     }
     let last = bounds.last().unwrap_or(first);
-    let why = format!("it is {:.1} % of {}", rate / last.rate * 100.0, last.how());
+    let why = format!("it is {} of {}", percent(rate / last.rate, 1), last.how());
     if wires.iter().all(|wire| wire.is_confirmed) {
         return verdict(Answer::Impossible, why, rate / last.rate, lines);
     }
@@ -352,11 +348,11 @@ pub fn unnamed(part: &Part, reading: &Reading, stated: Stated) -> Vec<(bool, Str
         found.push((
             false,
             format!(
-                "as {} it would be {:.1} % of {} one way, {:.1} % of both ways",
+                "as {} it would be {} of {} one way, {} of both ways",
                 wire.name,
-                share * 100.0,
+                percent(share, 1),
                 BytesPerSecond(wire.each_way),
-                both * 100.0
+                percent(both, 1)
             ),
         ));
     }

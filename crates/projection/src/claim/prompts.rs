@@ -3,7 +3,7 @@
 
 use super::{Answer, Claim, Per, Verdict, tokens, tokens::Case};
 use crate::project::{Hardware, Layout, Phase, Routing, Work, step};
-use fizeau_domain::{model::Model, spec::Part};
+use fizeau_domain::{model::Model, number::fixed, spec::Part};
 
 /// Tokens that a device reads together: beyond it reading the weights is no cost.
 const TOGETHER: u32 = 1 << 15;
@@ -62,8 +62,10 @@ pub fn judge(
     case.missing.push("tokens of prompts that a cache holds: none taken".into());
     case.lines.push(format!(
         "prefill of prompts of {length} tokens, {TOGETHER} at least at once on each device: L0 = \
-         {light:.0} input tok/s by arithmetic and messages alone, L1 = {serial:.0} one operation \
-         after the other"
+         {} input tok/s by arithmetic and messages alone, L1 = {} one operation \
+         after the other",
+        fixed(light, 0),
+        fixed(serial, 0)
     ));
     let all = if per == Per::Device { rate * f64::from(case.layout.devices()) } else { rate };
     Ok(case.verdict(all, light, serial, 1.0, per))
@@ -111,9 +113,10 @@ pub fn total(
     verdict.arithmetic.insert(
         0,
         format!(
-            "{rate:.1} {per} of input and output x {output} / ({input} + {output}) = {:.1} output \
+            "{} {per} of input and output x {output} / ({input} + {output}) = {} output \
              {per}",
-            rate * share
+            fixed(rate, 1),
+            fixed(rate * share, 1)
         ),
     );
     Ok(verdict)

@@ -7,6 +7,7 @@ use super::{
 use fizeau_domain::{
     case::{Collective, Point},
     dtype::Dtype,
+    number::percent,
     outcome::{Cache, Measurement, Outcome, Regime},
     selector::Selector,
     spec::{Part, Properties, Tier},
@@ -107,7 +108,7 @@ impl Reproduction {
     /// "96.1 % +- 0.4 of the claim".
     pub fn spelled_share(&self) -> Option<String> {
         let half = self.half.map(|half| format!(" +- {:.1}", half * 100.0)).unwrap_or_default();
-        Some(format!("{:.1} %{half} of the claim", self.share? * 100.0))
+        Some(format!("{}{half} of the claim", percent(self.share?, 1)))
     }
 }
 
@@ -276,7 +277,7 @@ fn judged(
     rounds: &[(&Record, &Measurement)],
 ) -> (Verdict, String) {
     let least = 1.0 - run.tolerance();
-    let limit = format!("{:.1} % or more counts as reproduced", least * 100.0);
+    let limit = format!("{} or more counts as reproduced", percent(least, 1));
     if found.is_stub {
         let why = "a stub driver stands in for the device: its figures say nothing of hardware";
         return (Verdict::Inconclusive, why.into());
@@ -370,8 +371,8 @@ fn causes(
     if let Some(figure) = other.and_then(|c| measured_by(statement, rounds[0].1, device, Some(c))) {
         let share = figure / statement.figure();
         if let Some(cache) = other.filter(|_| share >= 1.0 - run.tolerance()) {
-            let share = share * 100.0;
-            causes.push(format!("with {cache} caches {share:.1} % of the figure were measured"));
+            let share = percent(share, 1);
+            causes.push(format!("with {cache} caches {share} of the figure were measured"));
         }
     }
     causes.extend(in_the_other_regime(statement, run, device, rounds[0].1));
@@ -380,8 +381,8 @@ fn causes(
     }
     if let (Some(share), Some(tier)) = (rounds[0].1.utilisation(), rounds[0].1.tier) {
         causes.push(format!(
-            "what was measured is {:.1} % of the limit of this device ({})",
-            share * 100.0,
+            "what was measured is {} of the limit of this device ({})",
+            percent(share, 1),
             tier_words(tier)
         ));
     }
@@ -403,7 +404,7 @@ fn in_the_other_regime(
         Regime::Burst => "in bursts, each after a rest,",
         Regime::Settled => "after 0.3 s of the same load",
     };
-    let words = format!("{way} {:.1} % of the figure were measured", share * 100.0);
+    let words = format!("{way} {} of the figure were measured", percent(share, 1));
     (share >= 1.0 - run.tolerance()).then_some(words)
 }
 

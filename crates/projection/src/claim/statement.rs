@@ -3,6 +3,7 @@
 use super::Reading;
 use fizeau_domain::{
     dtype::Dtype,
+    number::{brief, fixed, is_long},
     units::{BytesPerSecond, FlopsPerSecond},
 };
 use std::fmt;
@@ -77,15 +78,20 @@ impl Statement {
     /// A measured figure of the same kind, for people.
     pub fn spelled(&self, figure: f64) -> String {
         match self {
-            Statement::Tokens { per, .. } => format!("{figure:.1} {per}"),
+            Statement::Tokens { per, .. } => format!("{} {per}", fixed(figure, 1)),
             Statement::Memory(_) | Statement::Link(_) => BytesPerSecond(figure).to_string(),
-            Statement::Transfers(_) if figure >= 1e10 => format!("{} GT/s", figure / 1e9),
-            Statement::Transfers(_) => format!("{} MT/s", figure / 1e6),
+            Statement::Transfers(_) if figure >= 1e10 => format!("{} GT/s", digits(figure / 1e9)),
+            Statement::Transfers(_) => format!("{} MT/s", digits(figure / 1e6)),
             Statement::Arithmetic(..) => FlopsPerSecond(figure).to_string(),
             Statement::Bus(..) => format!("{} (busbw)", BytesPerSecond(figure)),
-            Statement::PerClock(..) => format!("{figure:.2} FLOP/clock"),
+            Statement::PerClock(..) => format!("{} FLOP/clock", fixed(figure, 2)),
         }
     }
+}
+
+/// All digits of a number; of a very long one four and an exponent.
+fn digits(figure: f64) -> String {
+    if is_long(figure) { brief(figure) } else { figure.to_string() }
 }
 
 /// Whose tokens are counted.

@@ -8,6 +8,7 @@ use crate::project::{
 };
 use fizeau_domain::{
     model::{Format, Model, Module},
+    number::{fixed, percent},
     spec::Part,
     units::Bytes,
 };
@@ -296,14 +297,15 @@ impl<'a> Case<'a> {
         let each = if per == Per::System { rate / devices } else { rate };
         self.lines.push(format!(
             "2 x {:.2} x 10^9 active parameters = {:.1} GFLOP a token; {peak} ({dtype}) / that = \
-             {most:.0} tok/s/GPU at most, whatever the load",
+             {} tok/s/GPU at most, whatever the load",
             self.model.active() / 1e9,
-            operations / 1e9
+            operations / 1e9,
+            fixed(most, 0)
         ));
         self.missing.push("requests at once".into());
         self.missing.push("tokens of prompts and answers".into());
         if each > most {
-            let why = format!("{each:.0} tok/s/GPU is above what the arithmetic allows");
+            let why = format!("{} tok/s/GPU is above what the arithmetic allows", fixed(each, 0));
             return self.finish(Answer::Impossible, why);
         }
         let why = "the rate depends on the number of requests at once and on their lengths, which \
@@ -365,19 +367,19 @@ impl<'a> Case<'a> {
         let (hardware, bound) = (&self.hardware, &step.bound);
         let kv = each * self.model.kv_bytes(self.context, self.kv);
         self.lines.push(format!(
-            "a step of {each} sequences at {} tokens reads {:.3} GB on each device (KV cache of \
-             all: {:.3} GB in {}), less {} that caches may keep: / {} = {}",
+            "a step of {each} sequences at {} tokens reads {} GB on each device (KV cache of \
+             all: {} GB in {}), less {} that caches may keep: / {} = {}",
             self.context,
-            bound.bytes / 1e9,
-            kv / 1e9,
+            fixed(bound.bytes / 1e9, 3),
+            fixed(kv / 1e9, 3),
             self.kv,
             hardware.cache,
             hardware.memory_most,
             bound.memory
         ));
         self.lines.push(format!(
-            "{:.1} GFLOP on each device at peak = {}{}",
-            bound.flops / 1e9,
+            "{} GFLOP on each device at peak = {}{}",
+            fixed(bound.flops / 1e9, 1),
             bound.compute,
             match bound.communication.0 {
                 0.0 => String::new(),
@@ -400,19 +402,20 @@ impl<'a> Case<'a> {
         let prefill = &point.prefill.bound;
         let gain = serving.speculation.as_ref().map_or(1.0, |one| one.accepted);
         self.lines.push(format!(
-            "a request: prefill of {} tokens takes {} of arithmetic on each device; {:.0} decode \
+            "a request: prefill of {} tokens takes {} of arithmetic on each device; {} decode \
              steps take {} of memory and {} of arithmetic each, for {concurrency} requests at once",
             scenario.input,
             prefill.compute,
-            f64::from(scenario.output.saturating_sub(1)) / gain,
+            fixed(f64::from(scenario.output.saturating_sub(1)) / gain, 0),
             decode.memory,
             decode.compute
         ));
         self.explain_speculation();
         self.lines.push(format!(
-            "L0 = {:.0} tok/s where prefill hides decode's memory traffic; L1 = {:.0} tok/s one \
+            "L0 = {} tok/s where prefill hides decode's memory traffic; L1 = {} tok/s one \
              after the other",
-            rates.light, rates.serial
+            fixed(rates.light, 0),
+            fixed(rates.serial, 0)
         ));
         Ok((rates.light, rates.serial))
     }
@@ -433,28 +436,28 @@ impl<'a> Case<'a> {
             Per::System => rate,
         };
         self.lines.push(format!(
-            "claimed {:.1} {per}; L0 {:.1}, L1 {:.1}: {:.1} % of L0, {:.1} % of L1",
-            as_stated(all),
-            as_stated(light),
-            as_stated(serial),
-            of_light * 100.0,
-            of_serial * 100.0
+            "claimed {} {per}; L0 {}, L1 {}: {} of L0, {} of L1",
+            fixed(as_stated(all), 1),
+            fixed(as_stated(light), 1),
+            fixed(as_stated(serial), 1),
+            percent(of_light, 1),
+            percent(of_serial, 1)
         ));
-        let percent = of_light * 100.0;
+        let of_bound = percent(of_light, 0);
         let (answer, why) = if of_light > 1.0 {
-            (Answer::Impossible, format!("it is {percent:.0} % of the bound"))
+            (Answer::Impossible, format!("it is {of_bound} of the bound"))
         } else if of_serial > 1.0 {
             let why = format!(
-                "it is {:.0} % of a perfect engine that does one operation after the other",
-                of_serial * 100.0
+                "it is {} of a perfect engine that does one operation after the other",
+                percent(of_serial, 0)
             );
             (Answer::Suspicious, why)
         } else if of_light > LIGHT_MOST {
-            let why = format!("it is {percent:.0} % of the bound: no measurement comes so near");
+            let why = format!("it is {of_bound} of the bound: no measurement comes so near");
             (Answer::Suspicious, why)
         } else {
-            let of_serial = of_serial * 100.0;
-            (Answer::Possible, format!("it is {percent:.0} % of L0 and {of_serial:.0} % of L1"))
+            let of_serial = percent(of_serial, 0);
+            (Answer::Possible, format!("it is {of_bound} of L0 and {of_serial} of L1"))
         };
         let mut verdict = self.finish(answer, why);
         (verdict.of_light, verdict.of_serial) = (Some(of_light), Some(of_serial));
@@ -466,5 +469,5 @@ impl<'a> Case<'a> {
 fn share_of_class(step: &crate::project::Step) -> String {
     let class = step.class();
     let of: f64 = step.rows.iter().filter(|row| row.class == class).map(|row| row.serial.0).sum();
-    format!("{:.0} %", of / step.serial.0.max(f64::MIN_POSITIVE) * 100.0)
+    percent(of / step.serial.0.max(f64::MIN_POSITIVE), 0)
 }

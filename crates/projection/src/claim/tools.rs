@@ -57,14 +57,25 @@ fn llama_bench(text: &str) -> Option<Line> {
     let test = cells.iter().find(is_test)?;
     let rate = cells.last()?.split_whitespace().next()?;
     let tokens: String = test[2..].chars().take_while(char::is_ascii_digit).collect();
+    // "pp512+tg128" counts the tokens of a prompt and of its answer, one after the other.
+    let answer = test.split_once("tg").filter(|_| test.starts_with("pp"));
+    let answered = answer.map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit));
+    if let Some(answered) = answered.map(Iterator::collect::<String>) {
+        let claim = format!("{rate} total tok/s isl {tokens} osl {answered} batch 1");
+        return line(with_format(&claim, &cells), "llama-bench");
+    }
     let claim = match test.starts_with("pp") {
         true => format!("{rate} input tok/s isl {tokens}"),
         false => format!("{rate} output tok/s/user osl {tokens}"),
     };
-    // Its format of weights is a word of the first cell.
+    line(with_format(&claim, &cells), "llama-bench")
+}
+
+/// A claim with the format of weights, which is a word of a row's first cell.
+fn with_format(claim: &str, cells: &[&str]) -> String {
     let is_format = |word: &&str| word.starts_with(['Q', 'q']) && word.len() > 2;
-    let format = cells.first()?.split_whitespace().find(is_format).unwrap_or_default();
-    line(format!("{claim} {format}").trim_end().into(), "llama-bench")
+    let format = cells.first().and_then(|cell| cell.split_whitespace().find(is_format));
+    format!("{claim} {}", format.unwrap_or_default()).trim_end().to_owned()
 }
 
 /// vLLM's and SGLang's logs, and the throughput of vLLM's benchmark.
@@ -134,6 +145,10 @@ mod tests {
             (
                 "| llama 8B Q4_K - Medium | 4.58 GiB | 8 B | CUDA | 99 | tg128 | 145.23 ± 0.25 |",
                 "145.23 output tok/s/user osl 128 Q4_K",
+            ),
+            (
+                "| llama 8B Q4_K - Medium | 4.58 GiB | 8 B | CUDA | pp512+tg128 | 620.1 ± 3.1 |",
+                "620.1 total tok/s isl 512 osl 128 batch 1 Q4_K",
             ),
             (
                 "| llama 8B F16 | 14.96 GiB | 8.03 B | CUDA | 99 | pp512 | 9123.10 ± 10.2 |",

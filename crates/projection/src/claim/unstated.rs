@@ -6,6 +6,7 @@ use crate::project::{Layout, layout::DEVICES_MAX};
 use fizeau_domain::{
     dtype::Dtype,
     model::Model,
+    number::percent,
     spec::{Figure, Of, Part},
     units::{Bytes, BytesPerSecond, FlopsPerSecond},
 };
@@ -157,7 +158,7 @@ fn opened(case: &Case<'_>, is_open: bool, verdict: Verdict) -> Verdict {
 fn described(words: &str, case: &Case<'_>) -> String {
     match case.judge() {
         Ok(verdict) => match verdict.of_light {
-            Some(share) => format!("{words} ({:.0} % of L0)", share * 100.0),
+            Some(share) => format!("{words} ({} of L0)", percent(share, 0)),
             None => words.to_owned(),
         },
         Err(why) => format!("{words} ({why})"),

@@ -10,9 +10,10 @@
 //!   session is off by itself, and how far levels walk ([`Scatter`]). A device that scatters far
 //!   more than the others is judged by its own.
 //! - A change needs at least two sessions on each side that agree, the last two among them.
-//!   Of all such places the one is taken whose two sides are nearest to their medians. *H0: no
-//!   change* is tested at a false discovery rate of 1 % over all series, and the change has to be
-//!   above the least effect with 95 % confidence.
+//!   Of all such places the one is taken whose two sides are nearest to their medians. Where
+//!   levels walk, both sides are the sessions next to the place, as many as make the error least.
+//!   *H0: no change* is tested at a false discovery rate of 1 % over all series, and the change has
+//!   to be above the least effect with 95 % confidence.
 //! - As many sessions as are on one side may be bad ones by chance: how often single sessions are
 //!   off by the least effect is counted in all series, and a change has to be less likely than
 //!   that.
@@ -20,7 +21,8 @@
 //!   how fast the device was: they are **disputed**, and count for nothing. Where sessions of a
 //!   device in a metric are signed, those that are not count for nothing.
 //! - A decay is a slope (Theil and Sen) of which *H0: no slope* is refused at the same rate, and
-//!   which Kendall's test and the last two sessions show too.
+//!   which Kendall's test and the last two sessions show too. Where sessions of whole nodes differ,
+//!   a device is set beside the others of its node too, which takes that away.
 
 use super::{
     course::{self, Fall, Level, Scatter},
@@ -132,7 +134,10 @@ pub struct Drift {
 struct Point {
     time: String,
     day: f64,
+    /// Beside all devices of the part.
     log: f64,
+    /// Beside the other devices of its node, where there are [`OTHERS_MIN`].
+    of_node: Option<f64>,
     entry: Option<u32>,
     code: u32,
 }
@@ -323,7 +328,7 @@ fn series(surveyed: &Surveyed) -> Course {
             let Session { entry, code, logs, .. } = own;
             let day = date(time).or_else(|| time.get(..10)).unwrap_or_default();
             let (time, day, log) = (clean(time), day_number(day), median(&logs));
-            Point { time, day, log, entry: Some(entry), code }
+            Point { time, day, log, of_node: None, entry: Some(entry), code }
         };
         let points: Vec<Point> = own.into_iter().map(point).collect();
         for point in &points {
@@ -332,6 +337,7 @@ fn series(surveyed: &Surveyed) -> Course {
         }
         all.push((unit, Series { node, device, subject, points, effect: effects[&subject] }));
     }
+    set_beside_nodes(surveyed, &mut all);
     let mut parts: BTreeMap<(&str, u32), Vec<Point>> = BTreeMap::new();
     let medians: BTreeMap<(&str, u32, String), f64> = days
         .into_iter()
@@ -339,8 +345,8 @@ fn series(surveyed: &Surveyed) -> Course {
         .map(|(key, logs)| (key, median(&logs)))
         .collect();
     for ((part, subject, day), log) in &medians {
-        let point =
-            Point { time: day.clone(), day: day_number(day), log: *log, entry: None, code: 0 };
+        let (time, number) = (day.clone(), day_number(day));
+        let point = Point { time, day: number, log: *log, of_node: None, entry: None, code: 0 };
         parts.entry((part, *subject)).or_default().push(point);
     }
     for (unit, series) in &mut all {
@@ -372,6 +378,34 @@ fn series(surveyed: &Surveyed) -> Course {
     Course { all: gpus.filter(is_there).chain(whole).collect(), disputed, unsigned }
 }
 
+/// Sets each session beside those of the other devices of its node and part on that day. What a
+/// session of the whole node is off by is not in that difference.
+fn set_beside_nodes(surveyed: &Surveyed, all: &mut [(u32, Series)]) {
+    let Surveyed { gathered, units, .. } = surveyed;
+    let place = |unit: u32, series: &Series, point: &Point| {
+        let one = &units.units[unit as usize];
+        let part = gathered.told(one.entry, column::PART);
+        let day: String = point.time.chars().take(10).collect();
+        (one.node, part, series.subject, day)
+    };
+    let mut nodes: BTreeMap<(u32, &str, u32, String), Vec<(u32, f64)>> = BTreeMap::new();
+    for (unit, series) in all.iter() {
+        for point in &series.points {
+            nodes.entry(place(*unit, series, point)).or_default().push((*unit, point.log));
+        }
+    }
+    for (unit, series) in all.iter_mut() {
+        let of_node = |point: &Point| {
+            let known = nodes.get(&place(*unit, series, point))?;
+            let others = known.iter().filter(|(other, _)| other != unit).map(|(_, log)| *log);
+            let others: Vec<f64> = others.collect();
+            (others.len() >= OTHERS_MIN).then(|| point.log - median(&others))
+        };
+        let found: Vec<Option<f64>> = series.points.iter().map(of_node).collect();
+        series.points.iter_mut().zip(found).for_each(|(point, found)| point.of_node = found);
+    }
+}
+
 /// What a series shows.
 struct Judged {
     level: Level,
@@ -383,6 +417,15 @@ struct Judged {
 impl Series {
     fn logs(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.log).collect()
+    }
+
+    /// Beside the other devices of the node; none where they are too few in any session.
+    fn of_node(&self) -> Option<Vec<f64>> {
+        self.points.iter().map(|point| point.of_node).collect()
+    }
+
+    fn days(&self) -> Vec<f64> {
+        self.points.iter().map(|point| point.day).collect()
     }
 }
 
@@ -407,19 +450,28 @@ impl Lone {
     }
 }
 
+/// Scatters by subject.
+fn scatters<'l>(
+    all: &[Series],
+    logs: impl Iterator<Item = Option<&'l [f64]>>,
+) -> HashMap<u32, Scatter> {
+    let mut of_subjects: HashMap<u32, Vec<&[f64]>> = HashMap::new();
+    for (one, logs) in all.iter().zip(logs) {
+        of_subjects.entry(one.subject).or_default().extend(logs);
+    }
+    of_subjects.into_iter().map(|(at, own)| (at, Scatter::of(&own))).collect()
+}
+
 /// Judges series that are long enough, each by the scatter of its subject.
 fn judged(all: &[Series]) -> Vec<Judged> {
     let logs: Vec<Vec<f64>> = all.iter().map(Series::logs).collect();
-    let mut of_subjects: HashMap<u32, Vec<&[f64]>> = HashMap::new();
-    for (one, logs) in all.iter().zip(&logs) {
-        of_subjects.entry(one.subject).or_default().push(logs);
-    }
-    let scatters: HashMap<u32, Scatter> =
-        of_subjects.into_iter().map(|(at, own)| (at, Scatter::of(&own))).collect();
+    let of_nodes: Vec<Option<Vec<f64>>> = all.iter().map(Series::of_node).collect();
+    let known = scatters(all, logs.iter().map(|logs| Some(&logs[..])));
+    let known_of_nodes = scatters(all, of_nodes.iter().map(Option::as_deref));
     let level = |(one, logs): (&Series, &Vec<f64>)| {
         // What all of a part share does not show in its devices.
         let factor = if one.node.is_empty() { 1.0 } else { FAR_NOISIER };
-        let scatter = scatters[&one.subject].widened(logs, factor);
+        let scatter = known[&one.subject].widened(logs, factor);
         (course::level(logs, &scatter), scatter)
     };
     let levels: Vec<(Option<Level>, Scatter)> = all.iter().zip(&logs).map(level).collect();
@@ -433,21 +485,43 @@ fn judged(all: &[Series]) -> Vec<Judged> {
             sessions: known.sessions + logs.len(),
         };
     }
-    type Known<'s> = ((&'s Series, &'s Vec<f64>), (Option<Level>, Scatter));
-    let judge = |((one, logs), (level, scatter)): Known<'_>| {
-        let level = level?;
-        let sides = [level.at, logs.len() - level.at];
-        let by_lone = lone[&one.subject].chance(level.change, sides);
+    let judge = |at: usize| {
+        let (one, logs, (level, scatter)) = (&all[at], &logs[at], &levels[at]);
+        let level = (*level)?;
+        let by_lone = lone[&one.subject].chance(level.change, level.sides);
         let chance = match level.agrees {
             true => level.probability(logs.len()).max(by_lone),
             false => 1.0,
         };
-        let days: Vec<f64> = one.points.iter().map(|point| point.day).collect();
-        let is_long = logs.len() >= DECAY_MIN;
-        let fall = is_long.then(|| course::fall(&days, logs, &scatter, &level)).flatten();
+        let beside = of_nodes[at].as_deref().map(|logs| (logs, known_of_nodes[&one.subject]));
+        let fall =
+            (logs.len() >= DECAY_MIN).then(|| fall(one, (logs, scatter, &level), beside)).flatten();
         Some(Judged { level, chance, fall })
     };
-    all.iter().zip(&logs).zip(levels).filter_map(judge).collect()
+    (0..all.len()).filter_map(judge).collect()
+}
+
+/// Nodes' sessions differ where devices scatter beside their nodes by less than this share of what
+/// they scatter by beside the part, as variances.
+const NODES_DIFFER: f64 = 0.6;
+
+/// Whether a series falls: beside its part, or beside its node where that scatters by far less.
+/// Both are looked at then, and the probability of the likelier one counts twice.
+fn fall(
+    one: &Series,
+    (logs, scatter, level): (&[f64], &Scatter, &Level),
+    beside: Option<(&[f64], Scatter)>,
+) -> Option<Fall> {
+    let days = one.days();
+    let of_part = course::fall(&days, logs, scatter, level);
+    let differ = |of: &Scatter| of.variance() < NODES_DIFFER * scatter.variance();
+    let Some((logs, known)) = beside.filter(|(_, of)| differ(of)) else { return of_part };
+    let scatter = known.widened(logs, FAR_NOISIER);
+    let level = course::level(logs, &scatter)?;
+    let of_node = course::fall(&days, logs, &scatter, &level);
+    let both = [of_part, of_node].into_iter().flatten();
+    let least = both.min_by(|a, b| a.probability.total_cmp(&b.probability))?;
+    Some(Fall { probability: (2.0 * least.probability).min(1.0), ..least })
 }
 
 /// What of a device's identity changed at a point.

@@ -380,10 +380,8 @@ impl<'g> Builder<'g> {
             made.groups.len() - 1
         });
         self.values.clear();
-        for (_, kept) in chosen {
-            self.values.extend_from_slice(self.gathered.values(kept));
-            made.disturbed += u64::from(kept.disturbed);
-        }
+        self.values.extend(self.at_one_level(chosen));
+        made.disturbed += chosen.iter().map(|(_, kept)| u64::from(kept.disturbed)).sum::<u64>();
         *self.effects[at].entry(metric.least_effect().to_bits()).or_default() += 1;
         if !latest.floor.is_nan() {
             self.floors[at].push(latest.floor);
@@ -393,6 +391,30 @@ impl<'g> Builder<'g> {
         let others = made.disputes.others(self.gathered, latest, &made.subject_of);
         made.others[at].push(others);
         made.origins[at].push(Origin { entry: latest.entry, metric: latest.metric });
+    }
+
+    /// The repeats of a device. Those of several sessions are set to one level, the median of the
+    /// sessions' medians: how they scatter is then the noise of a repeat alone, and how sessions
+    /// differ is counted by itself ([`Group::sessions`]). Otherwise sessions that differ would look
+    /// like repeats that are too noisy to judge.
+    fn at_one_level(&self, chosen: &[(u32, &Kept)]) -> Vec<f64> {
+        let mut sessions: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for (_, kept) in chosen {
+            let session = self.gathered.entries[kept.entry as usize].columns[column::SESSION];
+            let own = sessions.entry(session).or_default();
+            order.extend(self.gathered.values(kept).iter().map(|value| (session, *value)));
+            own.extend_from_slice(self.gathered.values(kept));
+        }
+        let medians: BTreeMap<u32, f64> = { sessions.iter() }
+            .filter(|(_, values)| !values.is_empty())
+            .map(|(session, values)| (*session, median(values)))
+            .collect();
+        let level = match medians.len() {
+            0 => return Vec::new(),
+            _ => median(&medians.values().copied().collect::<Vec<f64>>()),
+        };
+        order.into_iter().map(|(session, value)| value - medians[&session] + level).collect()
     }
 
     /// How many sessions, and whether a floor may fail the device. Where its node's acceptance has

@@ -2,11 +2,11 @@
 
 use crate::synthetic;
 use fizeau_domain::{
-    case::Point,
-    outcome::{Cache, Contrast, Measurement, Outcome},
+    case::{LatencyPoint, Point, StreamOperation, StreamPoint},
+    outcome::{Cache, Contrast, Measurement, Outcome, Telemetry},
     random_peaks::RandomPeaks,
     stats::Summary,
-    units::{FlopsPerSecond, Seconds},
+    units::{Bytes, FlopsPerSecond, Seconds, Watts},
     verdict::Verdict,
 };
 use fizeau_judge::{
@@ -14,7 +14,7 @@ use fizeau_judge::{
     discover::Discovery,
 };
 use fizeau_projection::project::Hardware;
-use fizeau_record::{Header, Record, store};
+use fizeau_record::{DeviceSettings, Header, Record, store};
 use fizeau_report::consistency::{self, Finding};
 use std::{
     fs,
@@ -216,4 +216,78 @@ fn a_peak_by_constants_is_outdone_by_random_numbers() {
         found.arithmetic.iter().find(|one| one.rate == rate).map(|one| one.rate),
         Some(rate)
     );
+}
+
+/// A record whose first cases are at these points, by one kernel and with hot caches, each with a
+/// median time.
+fn at_points(points: &[(Point, f64)]) -> Record {
+    let mut record = synthetic::record();
+    for (one, (point, time)) in synthetic::measured_in(&mut record).zip(points) {
+        let times: Vec<Seconds> =
+            (0..40).map(|at| Seconds(time * (1.0 + 1e-4 * f64::from(at % 7)))).collect();
+        (one.case.point, one.work) = (*point, point.work());
+        one.case.kernel.0 = "one".into();
+        (one.cache, one.contrast) = (Cache::Hot, None);
+        one.summary = Summary::of(&times).expect("a summary");
+        one.samples.times = times;
+    }
+    record
+}
+
+fn kinds(record: &Record) -> Vec<String> {
+    consistency::findings(record).into_iter().map(|found| found.words).collect()
+}
+
+#[test]
+fn a_latency_below_that_of_a_shorter_chain_is_named() {
+    let chain = |mebibytes: u64, nanoseconds: f64| {
+        let working_set = Bytes(mebibytes << 20);
+        let point = Point::Latency(LatencyPoint { working_set, side: None, pair: None });
+        (point, 1e-9 * nanoseconds)
+    };
+    let rising = at_points(&[chain(1, 10.0), chain(64, 344.0), chain(128, 345.0)]);
+    assert!(kinds(&rising).is_empty(), "{:?}", kinds(&rising));
+    let falling = at_points(&[chain(1, 10.0), chain(64, 344.0), chain(128, 287.0)]);
+    let found = kinds(&falling);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("while a shorter chain of 64 MiB has 344"), "{found:?}");
+}
+
+#[test]
+fn a_stream_from_memory_that_is_faster_than_one_within_caches_is_named() {
+    let cache = synthetic::record().header.device.last_level_cache();
+    let stream = |size: Bytes, rate: f64| {
+        let read = StreamOperation::Read;
+        let point = Point::Stream(StreamPoint { stream: read, working_set: size, units: 1 });
+        (point, point.work().memory.0 as f64 / rate)
+    };
+    let of = |from_memory: f64| {
+        let half = Bytes(cache.0 / 2);
+        at_points(&[stream(half, 100e9), stream(Bytes(8 * cache.0), from_memory)])
+    };
+    assert!(kinds(&of(60e9)).is_empty(), "{:?}", kinds(&of(60e9)));
+    let found = kinds(&of(130e9));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("within caches have "), "{found:?}");
+}
+
+#[test]
+fn a_power_of_nothing_or_above_the_limit_is_named() {
+    let with = |mean: f64, highest: f64| {
+        let mut record = with_samples((0..40).map(|at| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7))));
+        let limit = Some(Watts(700.0));
+        record.header.environment.settings =
+            Some(DeviceSettings { power_limit: limit, ..DeviceSettings::default() });
+        let one = synthetic::measured_in(&mut record).next().expect("a case");
+        let read = (Some(Watts(mean)), Some(Watts(highest)));
+        let (power_mean, power_max) = read;
+        one.telemetry = Some(Telemetry { power_mean, power_max, ..Telemetry::default() });
+        kinds(&record)
+    };
+    assert!(with(650.0, 720.0).is_empty(), "{:?}", with(650.0, 720.0));
+    for (mean, highest) in [(0.0, 300.0), (1208.0, 1208.0), (600.0, 1208.0)] {
+        let found = with(mean, highest);
+        assert_eq!(found.len(), 1, "{mean} and {highest} W: {found:?}");
+        assert!(found[0].contains("of a device whose limit is 700.0 W"), "{found:?}");
+    }
 }

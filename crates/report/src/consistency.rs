@@ -4,7 +4,7 @@ use super::{Cell, Column, Table, Weight, chart::measurements};
 use fizeau_domain::{
     case::{LatencyPoint, Point},
     consistency::Doubt,
-    outcome::Measurement,
+    outcome::{Cache, Measurement},
     text::counted,
     units::{Bytes, Watts},
 };
@@ -38,6 +38,7 @@ enum Kind {
     TwoStates,
     HotSlower,
     LatencyFalls,
+    MemoryFaster,
     Power,
 }
 
@@ -46,7 +47,7 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     let limit = record.header.environment.settings.as_ref().and_then(|set| set.power_limit);
     let doubts = measurements(record).filter_map(doubt);
     let power = measurements(record).filter_map(|one| power(one, limit));
-    doubts.chain(latencies(record)).chain(power).collect()
+    doubts.chain(latencies(record)).chain(streams(record)).chain(power).collect()
 }
 
 fn doubt(one: &Measurement) -> Option<Finding> {
@@ -86,6 +87,41 @@ fn latencies(record: &Record) -> Vec<Finding> {
             if most.is_none_or(|(_, most)| most.summary.median.0 < median.0) {
                 most = Some((size, one));
             }
+        }
+    }
+    found
+}
+
+/// Streams from memory that are faster than the longest stream of the same kernel that the caches
+/// hold: then the shorter one was not timed in the state of the longer one. From memory are those
+/// beyond four last caches, of which caches hold no part that counts.
+fn streams(record: &Record) -> Vec<Finding> {
+    let cache = record.header.device.last_level_cache();
+    let mut streams: Vec<(Bytes, &Measurement)> = Vec::new();
+    for one in measurements(record).filter(|one| one.cache == Cache::Hot) {
+        if let Point::Stream(point) = one.case.point {
+            streams.push((point.working_set, one));
+        }
+    }
+    let is_alike = |one: &Measurement, other: &Measurement| match (one.case.point, other.case.point)
+    {
+        (Point::Stream(a), Point::Stream(b)) => {
+            (a.stream, a.units, &one.case.kernel) == (b.stream, b.units, &other.case.kernel)
+        }
+        _ => false,
+    };
+    let mut found = Vec::new();
+    for (_, one) in streams.iter().filter(|(size, _)| size.0 >= 4 * cache.0) {
+        let held = streams.iter().filter(|(size, other)| *size <= cache && is_alike(one, other));
+        let Some((shorter, within)) = held.max_by_key(|(size, _)| *size) else { continue };
+        let rate = |one: &Measurement| one.work.memory / one.summary.median;
+        let noise = one.summary.noise + within.summary.noise;
+        let above = rate(one).0 / rate(within).0 - 1.0;
+        if above > FALLS.max(NOISES * noise) {
+            let words =
+                format!("{}, while {shorter} within caches have {}", rate(one), rate(within));
+            let case = one.case.to_string();
+            found.push(Finding { case, words, kind: Kind::MemoryFaster });
         }
     }
     found
@@ -142,6 +178,10 @@ pub fn sentences(record: &Record) -> Vec<String> {
         (
             Kind::LatencyFalls,
             "of latency lie below that of a shorter chain: a cache answered some of the loads",
+        ),
+        (
+            Kind::MemoryFaster,
+            "of streams from memory are faster than a stream of the same kernel within caches",
         ),
         (Kind::Power, "of power are impossible"),
     ]

@@ -118,9 +118,45 @@ fn nccl_row(text: &str) -> Option<Line> {
     line(format!("busbw {best} GB/s"), "nccl-tests")
 }
 
+/// A rate of bytes with its unit at the beginning of a text: `1.573 TB/s`.
+fn rate_of_bytes(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace();
+    let (number, unit) = (words.next()?, words.next()?.trim_end_matches(','));
+    let is_unit = ["MB/s", "GB/s", "TB/s"].contains(&unit);
+    (is_unit && number.parse::<f64>().is_ok()).then(|| format!("{number} {unit}"))
+}
+
+/// A row of nvbench, whose last cells are a rate of memory and its share of the peak, and its
+/// summary: `GlobalMem BW 1.573 TB/s, BWUtil 87.76%`.
+fn nvbench(text: &str) -> Option<Line> {
+    let summary = text.split_once("GlobalMem BW").map(|(_, rest)| rest);
+    let cells: Vec<&str> = text.split('|').map(str::trim).filter(|one| !one.is_empty()).collect();
+    let is_row = cells.len() > 2 && cells.last()?.ends_with('%');
+    let cell = || is_row.then(|| cells.get(cells.len() - 2).copied()).flatten();
+    let rate = rate_of_bytes(summary.or_else(cell)?)?;
+    line(format!("{rate} measured memory bandwidth"), "nvbench")
+}
+
+/// The JSON of a test of nvbandwidth: its name and `bandwidth_gbs`.
+fn nvbandwidth(text: &str) -> Option<Line> {
+    let rate = number_after(text, "\"bandwidth_gbs\"")?;
+    let test = text.split_once("\"test\"")?.1.split('"').nth(1)?;
+    line(format!("{test} {rate} GB/s"), "nvbandwidth")
+}
+
+/// What a product comes to: `4800 x 12 x 8 = 460,800 MB/s`.
+fn product(text: &str) -> Option<Line> {
+    let (factors, result) = text.rsplit_once('=')?;
+    let is_factor = |c: char| c.is_ascii_digit() || " x*.,".contains(c);
+    let is_product = factors.contains(['x', '*']) && factors.chars().all(is_factor);
+    is_product.then(|| line(result.trim().into(), "a calculation"))?
+}
+
 /// The claim that a program's line makes; none where the text is no such line.
 pub fn line_of(text: &str) -> Option<Line> {
-    eval(text).or_else(|| llama_bench(text)).or_else(|| server(text)).or_else(|| nccl_row(text))
+    let of_tokens = eval(text).or_else(|| llama_bench(text)).or_else(|| server(text));
+    let of_bytes = || nccl_row(text).or_else(|| nvbench(text)).or_else(|| nvbandwidth(text));
+    of_tokens.or_else(of_bytes).or_else(|| product(text))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use fizeau_domain::{dtype::Dtype, number};
 pub fn dtype(word: &str) -> Option<Dtype> {
     Some(match word.replace(['-', '_'], "").as_str() {
         "fp64" | "f64" | "float64" | "double" | "doubleprecision" => Dtype::F64,
-        "fp32" | "f32" | "float32" | "single" | "singleprecision" => Dtype::F32,
+        "fp32" | "f32" | "float32" | "float" | "single" | "singleprecision" => Dtype::F32,
         "tf32" | "xf32" => Dtype::Tf32,
         "fp16" | "f16" | "float16" | "half" | "halfprecision" => Dtype::F16,
         "bf16" | "bfloat16" => Dtype::Bf16,
@@ -27,7 +27,8 @@ pub const WEIGHTLESS: &str = "\
     flops capability datasheet spec specs specification product page figure result per \
     average mean median generating serving server inference training offline second ai precision \
     format type dtype ecc boost clock clocks \
-    operations gpu's engine system's unified local device's onboard";
+    operations raw line ceiling class top tier ingress egress \
+    gpu's engine system's unified local device's onboard";
 
 /// Words of figures that were measured.
 pub const MEASURED: [&str; 25] = [

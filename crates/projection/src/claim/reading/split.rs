@@ -6,8 +6,9 @@ use crate::claim::{unit::Parts, wire};
 /// together.
 pub fn split(text: &str) -> Vec<String> {
     let mut spaced = String::new();
-    for one in text.chars() {
+    for one in without_ratios(text).chars() {
         match one {
+            '·' => spaced.push(' '),
             '×' => spaced.push('x'),
             '–' | '—' | '−' => spaced.push('-'),
             '’' => spaced.push('\''),
@@ -19,6 +20,9 @@ pub fn split(text: &str) -> Vec<String> {
         }
     }
     let spaced = spaced
+        .replace("GBps", "GB/s")
+        .replace("TBps", "TB/s")
+        .replace("MBps", "MB/s")
         .replace("GbE", "Gb/s Ethernet")
         .replace('±', " ± ")
         .replace("w/ ", "with ")
@@ -57,6 +61,31 @@ pub fn split(text: &str) -> Vec<String> {
         }
     }
     words
+}
+
+/// The text without ratios in brackets, "(1:32)" as tables have it beside a rate, and with lanes as
+/// "x16" where they are written as "*16".
+fn without_ratios(text: &str) -> String {
+    let mut left = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('(') {
+        let (inside, behind) = after.split_once(')').unwrap_or((after, ""));
+        let numbers = inside.split_once(':');
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        left.push_str(before);
+        match numbers.is_some_and(|(one, other)| is_number(one) && is_number(other)) {
+            true => rest = behind,
+            false => {
+                left.push('(');
+                rest = after;
+            }
+        }
+    }
+    left.push_str(rest);
+    for lanes in ["16", "8", "4"] {
+        left = left.replace(&format!("*{lanes}"), &format!(" x{lanes}"));
+    }
+    left
 }
 
 /// Whether the last word is the generation of a link: "NVLink 3 300 GB/s" has no 3300. The first

@@ -182,7 +182,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=SIZES, help="GPUs of a fleet, and how many fleets of that size")
     parser.add_argument("--components", default="2048:100", help="the same of fleets with a slow component")
-    parser.add_argument("--zoo", type=int, default=20, help="fleets of each row of the zoo of noises")
+    parser.add_argument("--zoo", type=int, default=8, help="fleets of each row of the zoo of noises")
     args = parser.parse_args()
     sizes = [tuple(map(int, size.split(":"))) for size in args.sizes.split(",")]
     program = pathlib.Path(os.environ.get("FIZEAU", "target/release/fizeau"))

@@ -20,13 +20,13 @@ pub const METRICS: [(&str, f64); 4] =
     [("memory read", 0.02), ("peer read", 0.025), ("gemm", 0.04), ("host to device", 0.05)];
 
 /// Standard deviation of one repeat, in least effects.
-const REPEAT: f64 = 0.2;
+pub const REPEAT: f64 = 0.2;
 
 /// Standard deviation of healthy GPUs' true rates, in least effects.
-const OWN: f64 = 0.15;
+pub const OWN: f64 = 0.15;
 
 /// Repeats of a session.
-const REPEATS: usize = 5;
+pub const REPEATS: usize = 5;
 
 /// What the figures of a session have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +93,16 @@ pub enum Fault {
     Step(f64),
     /// It loses a little each session, and this many least effects in all.
     Decay(f64),
+    /// It loses this many least effects in every session.
+    Whole(f64),
 }
 
 impl Fault {
     /// The loss in a session of `sessions`, in least effects.
-    fn lost(self, session: usize, sessions: usize) -> f64 {
+    pub fn lost(self, session: usize, sessions: usize) -> f64 {
         match self {
             Fault::Nothing => 0.0,
+            Fault::Whole(by) => by,
             Fault::Step(by) if sessions == 1 || 2 * session >= sessions => by,
             Fault::Step(_) => 0.0,
             Fault::Decay(by) => by * session as f64 / (sessions.max(2) - 1) as f64,
@@ -262,11 +265,11 @@ pub fn surveys(world: &World, fault: Fault, sessions: usize, fleets: u64, seed: 
     let mut said = Said::default();
     for at in 0..fleets {
         let faulty = if fault == Fault::Nothing { 0 } else { 8 };
-        let whole = if sessions > 1 { Fault::Nothing } else { fault };
-        let mut fleet = Fleet::of(world, NODES, sessions, faulty, whole, seed + at);
-        if sessions > 1 {
-            fleet.lose(fault);
-        }
+        let whole = match fault {
+            Fault::Step(by) => Fault::Whole(by),
+            other => other,
+        };
+        let fleet = Fleet::of(world, NODES, sessions, faulty, whole, seed + at);
         let Report { flagged, .. } = fleet.surveyed(sessions > 1).report;
         let (failed, open): (Vec<_>, Vec<_>) =
             flagged.iter().partition(|one| one.verdict == Verdict::Fail);
@@ -278,24 +281,6 @@ pub fn surveys(world: &World, fault: Fault, sessions: usize, fleets: u64, seed: 
         said.all += fleet.rows.len() / sessions - fleet.planted.len();
     }
     said
-}
-
-impl Fleet {
-    /// Plants a fault in all sessions.
-    fn lose(&mut self, fault: Fault) {
-        let Fault::Step(by) = fault else { return };
-        let planted = std::mem::take(&mut self.planted);
-        for row in &mut self.rows {
-            let its = planted.iter().find(|(node, gpu, metric)| {
-                row.node == name_of(*node)
-                    && row.device == format!("cuda:{gpu}")
-                    && row.metric == METRICS[*metric].0
-            });
-            let Some((.., metric)) = its else { continue };
-            row.values.iter_mut().for_each(|value| *value *= 1.0 - by * METRICS[*metric].1);
-        }
-        self.planted = planted;
-    }
 }
 
 impl Said {

@@ -3,20 +3,28 @@
 //!
 //!     cargo run -p fizeau-judge --example fleet_zoo              # as the page has it
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED
+//!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv   # figures alone
+//!
+//! `before.csv` has the figures of the rules before: its first lines say how they were made.
 
 mod judges;
+mod oracle;
 mod tables;
 #[path = "../../../../tests/zoo/mod.rs"]
 mod zoo;
 
 /// Fleets of each row.
-const FLEETS: u64 = 20;
+const FLEETS: u64 = 8;
 const SEED: u64 = 1849;
 
 fn main() -> Result<(), std::num::ParseIntError> {
     let mut arguments = std::env::args().skip(1);
     let fleets: u64 = arguments.next().map_or(Ok(FLEETS), |text| text.parse())?;
     let seed: u64 = arguments.next().map_or(Ok(SEED), |text| text.parse())?;
-    print!("{}", tables::page(fleets, seed));
+    let now = tables::csv(fleets, seed);
+    match arguments.next().as_deref() {
+        Some("csv") => print!("{now}"),
+        _ => print!("{}", tables::page(include_str!("before.csv"), &now, [fleets, seed])),
+    }
     Ok(())
 }

@@ -73,3 +73,34 @@ fn drift_finds_a_decay_before_it_is_below_contract() {
         assert!(said.found >= 4 && said.healthy == 0, "{}: {said:?}", world.name);
     }
 }
+
+/// A session in which a whole node is off hides no decay of one of its devices.
+#[test]
+fn drift_finds_a_decay_though_sessions_of_whole_nodes_differ() {
+    let all = worlds();
+    for world in all.iter().filter(|one| matches!(one.shared, judges::Shared::Node)) {
+        if is_dips(world) {
+            continue;
+        }
+        let said = drifts(world, Fault::Decay(0.8), 1, SEED);
+        assert!(said.found >= 4 && said.healthy <= 1, "{}: {said:?}", world.name);
+    }
+}
+
+/// The sessions next to a change tell it, where those far from it tell the walk.
+#[test]
+fn drift_finds_a_change_in_a_walk() {
+    for world in worlds().iter().filter(|one| one.between == Between::Walk(0.2)) {
+        let said = drifts(world, Fault::Step(1.5), 2, SEED);
+        assert!(said.found >= 5 && said.healthy <= 1, "{}: {said:?}", world.name);
+    }
+}
+
+/// Sessions that differ are no noise of repeats: three of them together find what one finds.
+#[test]
+fn sessions_taken_together_find_a_loss_though_they_differ() {
+    for world in worlds().iter().filter(|one| one.between == Between::Bias(0.5)) {
+        let said = surveys(world, Fault::Step(3.0), 3, 1, SEED);
+        assert!(said.found >= 7 && said.healthy <= 1, "{}: {said:?}", world.name);
+    }
+}

@@ -4,6 +4,8 @@
 
 #[path = "../../examples/fuzz/mutate.rs"]
 mod mutate;
+#[path = "../places/mod.rs"]
+mod places;
 #[path = "../../examples/fuzz/served.rs"]
 mod served;
 #[path = "../../examples/fuzz/targets.rs"]
@@ -51,21 +53,6 @@ fn strange_results_and_traces_have_no_cell_that_is_none() {
     feed(Kind::Dcgm, 300);
 }
 
-/// The places of all numbers of a value, of lists those of the first item.
-fn places(value: &Value, at: &str, all: &mut Vec<String>) {
-    match value {
-        Value::Number(_) => all.push(at.to_owned()),
-        Value::Array(items) => {
-            items.iter().take(1).for_each(|item| places(item, &format!("{at}/0"), all));
-        }
-        Value::Object(fields) => {
-            let under = |name: &str| format!("{at}/{}", name.replace('/', "~1"));
-            fields.iter().for_each(|(name, of)| places(of, &under(name), all));
-        }
-        _ => {}
-    }
-}
-
 #[test]
 fn no_cell_is_longer_than_a_number_whatever_a_number_of_a_file_becomes() {
     let mut shown = 0;
@@ -73,9 +60,7 @@ fn no_cell_is_longer_than_a_number_whatever_a_number_of_a_file_becomes() {
         let plain = text.replace("NaN", "null").replace("Infinity", "\"inf\"");
         let values = serde_json::Deserializer::from_str(&plain).into_iter::<Value>();
         let values: Vec<Value> = values.map_while(Result::ok).collect();
-        let mut all = Vec::new();
-        places(&values[0], "", &mut all);
-        for (number, place) in all.iter().enumerate() {
+        for (number, place) in places::places(&values[0]).iter().enumerate() {
             // Each number becomes two of these, and each file all of them.
             let news = ["0", "1e-300", "1e300", "5e-7", "1e9", "-1", "1e15", "NaN"];
             for new in [news[number % news.len()], news[(number + 3) % news.len()]] {

@@ -214,6 +214,9 @@ pub fn summary(value: &Value) -> Result<Source, String> {
     made.beside("the sum of answers' tokens", mean("total_osl"), tokens[1]);
     let model = [&config["endpoint"]["model_names"][0], &config["model"][0], &config["model"]];
     let model = model.into_iter().find_map(Value::as_str).map(str::to_owned);
+    if value["was_cancelled"] == true {
+        made.note("the client says that its run was cancelled: it ended before its time");
+    }
     let about = "a summary: there are no requests to look at one by one";
     Ok(source(client(value), about, made.level(), model))
 }

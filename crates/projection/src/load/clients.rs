@@ -27,9 +27,13 @@ struct Client {
 const CLIENTS: [Client; 5] = [
     Client {
         name: "guidellm",
-        is: |value| value["benchmarks"][0]["metrics"]["request_totals"].is_object(),
+        is: |value| totals(&value["benchmarks"][0]).is_some(),
         read: |value| levels(&value["benchmarks"], guidellm),
-        model: |value| value["benchmarks"][0]["config"]["backend"]["model"].as_str(),
+        model: |value| {
+            let one = &value["benchmarks"][0];
+            let model = one["config"]["backend"]["model"].as_str();
+            model.or_else(|| one["worker"]["backend_model"].as_str())
+        },
         notes: &["its inter_token_latency_ms, one number for a request, is TPOT here"],
     },
     Client {
@@ -69,6 +73,47 @@ const CLIENTS: [Client; 5] = [
     },
 ];
 
+/// Files of known programs that hold no level of load, by what is in them, and what to give in their
+/// place.
+type Other = (fn(&Value) -> bool, &'static str);
+
+const OTHERS: [Other; 6] = [
+    (
+        |value| value.get("end_to_end_latency_s").is_some() && value.get("ttft_s").is_some(),
+        "it is llmperf's list of answers, which does not say how long the load lasted: give its \
+         summary, whose name ends in _summary.json",
+    ),
+    (
+        |value| value["info"].get("output_token_times").is_some(),
+        "it is inference-perf's list of requests: give summary_lifecycle_metrics.json or that of a \
+         stage",
+    ),
+    (
+        |value| value["experiments"][0].get("requests").is_some(),
+        "it is the raw export of perf_analyzer: give profile_export_genai_perf.json, which \
+         genai-perf writes beside it",
+    ),
+    (
+        |value| value.get("elapsed_time").is_some() && value.get("tokens_per_second").is_some(),
+        "it is of `vllm bench throughput`, which asks no server and has no times of requests: \
+         `vllm bench serve --save-result` writes those",
+    ),
+    (
+        |value| value.get("avg_latency").is_some() && value.get("latencies").is_some(),
+        "it is of `vllm bench latency`, which asks no server: `vllm bench serve --save-result` \
+         writes the times of requests",
+    ),
+    (
+        |value| value.get("n_prompt").is_some() && value.get("avg_ts").is_some(),
+        "it is of llama-bench, which asks no server and has no times of requests",
+    ),
+];
+
+/// What a file is that no level of load can be read of, where that is known.
+pub fn other(first: &Value) -> Option<&'static str> {
+    OTHERS.iter().find(|(is, _)| is(first)).map(|(_, words)| *words)
+}
+
 /// The results of one of these clients; none where they are of none.
 pub fn read(values: &[Value]) -> Option<Result<Source, String>> {
     let first = values.first()?;
@@ -96,11 +141,21 @@ fn levels(
     if levels.is_empty() { Err("it has no level of load".into()) } else { Ok(levels) }
 }
 
+/// How many requests of a benchmark of guidellm ended in which way. Versions before 0.4 have them
+/// beside the metrics, and before 0.3 in the statistics of the run.
+fn totals(one: &Value) -> Option<&Value> {
+    let metrics = &one["metrics"];
+    metrics.get("time_to_first_token_ms").or_else(|| metrics.get("request_latency"))?;
+    let places =
+        [&metrics["request_totals"], &one["request_totals"], &one["run_stats"]["requests_made"]];
+    places.into_iter().find(|totals| totals.is_object())
+}
+
 /// One benchmark. Its metrics are of the time between warm-up and cool-down.
 fn guidellm(one: &Value) -> Result<Option<Level>, String> {
     let metrics = &one["metrics"];
     let of = |name: &str| &metrics[name]["successful"];
-    let totals = &metrics["request_totals"];
+    let totals = totals(one).ok_or("it has no \"request_totals\"")?;
     let answered = summary::count(&totals["successful"], "request_totals.successful")?;
     let failed =
         ["errored", "incomplete"].map(|key| summary::count(&totals[key], key).unwrap_or(0));
@@ -259,9 +314,6 @@ fn trtllm(value: &Value) -> Result<Level, String> {
     ] {
         let mean = finite(mean).map(|mean| mean * 1e-3);
         made.time(time, mean, summary::quantiles(times, QUANTILES, 1e-3));
-    }
-    if streamed.is_null() {
-        made.note("TTFT and TPOT are not measured: the client did not stream");
     }
     let rates = ["request_throughput_req_s", "system_output_throughput_tok_s"];
     let [requests, tokens] = rates.map(|key| finite(&met[key]));

@@ -14,6 +14,7 @@ pub mod lengths;
 pub mod level;
 pub mod metrics;
 pub mod over_time;
+mod possible;
 pub mod prompt;
 pub mod queue;
 pub mod random;

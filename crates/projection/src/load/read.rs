@@ -3,6 +3,7 @@
 use super::{
     aiperf, clients,
     level::{Level, Limits},
+    possible,
     row::{Header, Line, Row, Sample, Stop, VERSION},
     vllm,
 };
@@ -79,6 +80,7 @@ fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {
             return aiperf::records(text, limits);
         }
         Some(Ok(value)) => vec![value],
+        Some(Err(_)) if text.contains(CONSOLE) => return Err(CONSOLE_REMEDY.into()),
         Some(Err(error)) => return Err(format!("it is no JSON: {error}")),
         None => return Err("it is empty".into()),
     };
@@ -96,8 +98,12 @@ fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {
     } else if has(&["completed", "duration"]) {
         vllm::results(&values, limits)
     } else {
-        clients::read(&values).unwrap_or_else(|| Err(UNKNOWN.into()))
+        let none = || Err(clients::other(first).unwrap_or(UNKNOWN).into());
+        clients::read(&values).unwrap_or_else(none)
     }?;
+    for level in &mut source.levels {
+        level.notes.extend(possible::contradictions(level));
+    }
     if is_torn {
         source.notes.push(TORN.into());
     }
@@ -108,6 +114,12 @@ const UNKNOWN: &str = "it is of no client that is known: neither of `vllm bench 
     --save-result` or sglang.bench_serving, nor of AIPerf (profile_export_aiperf.json or \
     profile_export.jsonl), genai-perf, guidellm, llmperf, inference-benchmarker, inference-perf \
     or trtllm-bench, nor requests one by one as docs/load.md has them";
+
+/// What vllm bench serve and sglang.bench_serving print, as the words of their heading.
+const CONSOLE: &str = "Serving Benchmark Result";
+
+const CONSOLE_REMEDY: &str = "it is what the client printed: give the file that \
+    `vllm bench serve --save-result` or `sglang.bench_serving --output-file` writes";
 
 /// What is said of a file whose writer was killed.
 pub(super) const TORN: &str = "its last line is torn and left out";

@@ -53,6 +53,8 @@ pub struct Summary {
     level: Level,
     /// Whether the file has a time to the first token that can be none.
     first_is_nothing: bool,
+    /// Whether the file has a time to the first token.
+    has_first: bool,
 }
 
 /// A count of requests.
@@ -131,7 +133,7 @@ impl Summary {
                     .into(),
             );
         }
-        Summary { level, first_is_nothing: false }
+        Summary { level, first_is_nothing: false, has_first: false }
     }
 
     /// Takes a time, seconds. Where the file has 0 for a part of it, or no time that can be, all of
@@ -148,6 +150,7 @@ impl Summary {
         };
         if time == Time::Ttft {
             self.first_is_nothing |= is_nothing;
+            self.has_first |= stated().next().is_some();
         }
         if is_nothing {
             let words = format!(
@@ -219,6 +222,11 @@ impl Summary {
             self.level.notes.push(
                 "TPOT is not measured: it counts from the first token, whose time is not known"
                     .into(),
+            );
+        }
+        if !self.has_first && self.level.answered > 0 {
+            self.level.notes.push(
+                "TTFT is not measured: the file has none, as where a client does not stream".into(),
             );
         }
         let mean = |times: &Option<Times>| times.as_ref().and_then(|times| times.mean);

@@ -110,6 +110,10 @@ pub struct Trace {
 /// recorded such a trace, and a trace in seconds that is read as milliseconds comes to it.
 const RATE_MOST: f64 = 10_000.0;
 
+/// Moments between these, in seconds since 1970, are dates: 2001 to 2100. A trace that counts from
+/// its own beginning and whose moments look like dates of another unit is one of that unit.
+const DATES: std::ops::Range<f64> = 978_307_200.0..4_102_444_800.0;
+
 /// No trace lasts longer, in seconds.
 const LONGEST: f64 = 100.0 * 86_400.0;
 
@@ -161,6 +165,14 @@ pub fn read(text: &str, stated: Option<Unit>) -> Result<Trace, String> {
              milliseconds: {REMEDY}"
         ));
     }
+    if let (None, Some(other)) = (stated, unit_of_dates(&lines, unit)) {
+        return Err(format!(
+            "its timestamps are dates if they count {} since 1970, and were to be read as {}: \
+             {REMEDY}",
+            other.name(),
+            unit.name()
+        ));
+    }
     let list = &mut lines.list;
     let without_prompt = list.iter().filter(|one| one.input == 0).count();
     let without_answer = list.iter().filter(|one| one.input > 0 && one.output == 0).count();
@@ -191,6 +203,14 @@ pub fn read(text: &str, stated: Option<Unit>) -> Result<Trace, String> {
         has_hashes: lines.has_hashes,
         is_torn: lines.is_torn,
     })
+}
+
+/// The unit by which moments are dates since 1970, where it is not the one that they are read in.
+fn unit_of_dates(lines: &Lines, read_as: Unit) -> Option<Unit> {
+    let first = lines.list.iter().map(|one| one.moment).reduce(f64::min)?;
+    let units = [Unit::Seconds, Unit::Milliseconds, Unit::Microseconds, Unit::Nanoseconds];
+    let of = units.into_iter().find(|unit| DATES.contains(&(first * unit.seconds())))?;
+    (read_as != Unit::Dates && of != read_as).then_some(of)
 }
 
 impl Trace {
@@ -284,6 +304,12 @@ fn why(line: &str, error: &serde_json::Error) -> String {
     }
 }
 
+/// Of a line without a moment.
+const NO_MOMENT: &str = "it has no timestamp: each line is a request, with its own moment";
+
+/// Of a line without a length.
+const NO_LENGTH: &str = "lengths in tokens are needed, and texts are not counted";
+
 fn json_lines(text: &str) -> Result<Lines, String> {
     let mut lines = Lines::default();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -297,20 +323,31 @@ fn json_lines(text: &str) -> Result<Lines, String> {
             }
             Err(error) => return Err(format!("line {line_number}: {}", why(line, &error))),
         };
-        let find = |names: &[&str]| names.iter().find_map(|name| value[*name].as_f64());
-        let moment = find(&MOMENTS).filter(|moment| moment.is_finite());
-        let moment = moment.ok_or_else(|| format!("line {line_number}: it has no timestamp"))?;
+        let find = |names: &[&str]| names.iter().find_map(|name| value.get(*name));
+        let moment = find(&MOMENTS).ok_or_else(|| format!("line {line_number}: {NO_MOMENT}"))?;
+        let date = moment.as_str().and_then(seconds);
+        lines.has_dates |= date.is_some();
+        let moment = date.or_else(|| moment.as_f64()).filter(|moment| moment.is_finite());
+        let moment = moment.ok_or_else(|| {
+            format!("line {line_number}: its timestamp is neither a number nor a date with a time")
+        })?;
         if moment.fract() != 0.0 {
             lines.fraction.get_or_insert(line_number);
         }
+        let length = |names: &[&str]| {
+            let known = find(names).ok_or_else(|| {
+                format!("line {line_number}: it has no {:?}: {NO_LENGTH}", names[0])
+            })?;
+            tokens(known.as_f64(), line_number)
+        };
         let blocks = value.get("hash_ids");
         lines.has_hashes |= blocks.is_some();
         let names = blocks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         lines.list.push(Traced {
             blocks: names.iter().map(Value::as_u64).collect::<Option<_>>().unwrap_or_default(),
             moment,
-            input: tokens(find(&INPUTS), line_number)?,
-            output: tokens(find(&OUTPUTS), line_number)?,
+            input: length(&INPUTS)?,
+            output: length(&OUTPUTS)?,
         });
     }
     Ok(lines)
@@ -443,6 +480,46 @@ mod tests {
     }
 
     #[test]
+    fn moments_that_are_dates_of_another_unit_are_refused() {
+        let json = |first: f64, step: f64| -> String {
+            let line = |at: u32| {
+                let moment = first + step * f64::from(at);
+                format!("{{\"timestamp\": {moment}, \"input_length\": 5, \"output_length\": 5}}\n")
+            };
+            (0..20).map(line).collect()
+        };
+        // Each is 2024-11-14, a request every quarter of a second or second.
+        for (first, step, words) in [
+            (1_731_600_000.0, 1.0, "count seconds since 1970, and were to be read as milliseconds"),
+            (1_731_600_000e6, 250_000.0, "count microseconds since 1970"),
+            (1_731_600_000e9, 250_000_000.0, "count nanoseconds since 1970"),
+        ] {
+            let why = read(&json(first, step), None).expect_err("another unit");
+            assert!(why.contains(words) && why.contains("--trace-unit"), "{why}");
+        }
+        let usual = read(&json(1_731_600_000e3, 250.0), None).expect("milliseconds");
+        assert!((usual.requests[19].moment - 4.75).abs() < 1e-9, "{usual:?}");
+        let stated = read(&json(1_731_600_000.0, 1.0), Some(Unit::Seconds)).expect("stated");
+        assert!((stated.requests[19].moment - 19.0).abs() < 1e-9, "{stated:?}");
+        // A table's moments are read as seconds.
+        let table = "timestamp,input_length,output_length\n1731600000000,2,3\n1731600000300,2,3\n";
+        assert!(read(table, None).expect_err("ms").contains("count milliseconds since 1970"));
+        let table = "timestamp,input_length,output_length\n1731600000,2,3\n1731600003,2,3\n";
+        assert!(read(table, None).is_ok_and(|trace| trace.requests[1].moment == 3.0));
+    }
+
+    #[test]
+    fn json_lines_may_have_dates() {
+        let line = |at: &str| {
+            format!("{{\"timestamp\": \"{at}\", \"input_length\": 5, \"output_length\": 5}}\n")
+        };
+        let text = line("2024-05-10T00:00:00.5Z") + &line("2024-05-10T00:00:02.75Z");
+        let trace = read(&text, None).expect("dates");
+        assert_eq!((trace.requests[1].moment, trace.unit), (2.25, Unit::Dates));
+        assert!(read(&text, Some(Unit::Seconds)).expect_err("dates").contains("are dates"));
+    }
+
+    #[test]
     fn blocks_have_the_size_that_lengths_say() {
         let line = |at: u32, input: u32, ids: &str| {
             format!(
@@ -492,7 +569,10 @@ mod tests {
     fn what_is_no_trace_is_refused_with_its_line() {
         for (text, words) in [
             ("", "no column timestamp"),
-            ("{\"timestamp\": 1}\n", "line 1: a length"),
+            ("{\"timestamp\": 1}\n", "line 1: it has no \"input_length\""),
+            ("{\"timestamp\": 1, \"input_length\": \"2\"}\n", "line 1: a length is no number"),
+            ("{\"timestamp\": \"7\", \"input_length\": 2}\n", "neither a number nor a date"),
+            ("{\"delay\": 7, \"input_length\": 2}\n", "line 1: it has no timestamp"),
             ("{\"a\": \n", "line 1"),
             ("[{\"timestamp\": 1}]", "a JSON array"),
             ("{\"timestamp\": NaN, \"input_length\": 2}\n", "line 1: it has NaN"),

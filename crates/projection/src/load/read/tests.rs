@@ -4,6 +4,9 @@
 use super::*;
 use crate::load::times::{Times, is_time};
 
+#[path = "../../../../../tests/places/mod.rs"]
+mod places;
+
 const NONE: Limits = Limits { ttft: None, tpot: None, e2el: None };
 
 /// Every file, with the client that wrote it.
@@ -214,22 +217,6 @@ fn a_torn_last_line_is_the_last_line_torn() {
     }
 }
 
-/// The places of all numbers of a value, of lists those of the first item.
-fn places(value: &Value, at: &str, all: &mut Vec<String>) {
-    match value {
-        Value::Number(_) => all.push(at.to_owned()),
-        Value::Array(items) => {
-            items.iter().take(1).for_each(|item| places(item, &format!("{at}/0"), all));
-        }
-        Value::Object(fields) => {
-            fields.iter().for_each(|(name, of)| {
-                places(of, &format!("{at}/{}", name.replace('/', "~1")), all);
-            });
-        }
-        _ => {}
-    }
-}
-
 #[test]
 fn whatever_a_number_becomes_no_time_is_believed_that_cannot_be() {
     let mut tried = 0;
@@ -237,8 +224,7 @@ fn whatever_a_number_becomes_no_time_is_believed_that_cannot_be() {
         let text_of_json = python::json(text);
         let all = serde_json::Deserializer::from_str(&text_of_json).into_iter::<Value>();
         let lines = values(Vec::new(), all).map(|(values, _)| values).expect("JSON");
-        let mut all = Vec::new();
-        places(&lines[0], "", &mut all);
+        let all = places::places(&lines[0]);
         let level_names = |source: &Source| {
             let level = &source.levels[0];
             [
@@ -348,4 +334,80 @@ fn a_key_that_both_clients_write_names_neither() {
         }
     });
     assert_eq!(of_neither.client, "sglang.bench_serving");
+}
+
+/// A file's first value with other fields.
+fn with(text: &str, change: impl Fn(&mut Value)) -> String {
+    let mut value: Value = serde_json::from_str(&python::json(text)).expect("JSON");
+    change(&mut value);
+    value.to_string()
+}
+
+#[test]
+fn guidellm_is_read_in_the_forms_of_its_earlier_versions() {
+    let (now, text) = (of(file(11)), file(11));
+    for place in ["beside", "of the run"] {
+        let older = with(text, |value| {
+            for one in value["benchmarks"].as_array_mut().expect("a list") {
+                let totals = one["metrics"]["request_totals"].take();
+                one["metrics"].as_object_mut().expect("a map").remove("request_totals");
+                match place {
+                    "beside" => one["request_totals"] = totals,
+                    _ => one["run_stats"] = serde_json::json!({ "requests_made": totals }),
+                }
+                one["worker"] = serde_json::json!({ "backend_model": "m" });
+                one["args"] = serde_json::json!({ "strategy": one["config"]["strategy"] });
+                one.as_object_mut().expect("a map").remove("config");
+            }
+        });
+        let older = of(&older);
+        assert_eq!((older.client, older.model.as_deref()), ("guidellm", Some("m")), "{place}");
+        assert_eq!(older.levels, now.levels, "{place}");
+    }
+}
+
+#[test]
+fn a_file_of_a_known_program_that_holds_no_level_says_which_one_to_give() {
+    for (text, words) in [
+        (r#"[{"error_code": null, "ttft_s": 0.1, "end_to_end_latency_s": 1.3}]"#, "_summary.json"),
+        (r#"[{"start_time": 1, "info": {"output_token_times": [1.1]}}]"#, "summary_lifecycle"),
+        (r#"{"experiments": [{"requests": []}], "version": "2"}"#, "profile_export_genai_perf"),
+        (r#"{"elapsed_time": 50.0, "num_requests": 2, "tokens_per_second": 9.0}"#, "bench serve"),
+        (r#"{"avg_latency": 1.3, "latencies": [1.3]}"#, "vllm bench latency"),
+        (r#"[{"n_prompt": 512, "avg_ts": 1234.5}]"#, "llama-bench"),
+        ("====== Serving Benchmark Result ======\nMean TTFT (ms): 3.1\n", "--save-result"),
+    ] {
+        let why = read(text, &NONE).expect_err(text);
+        assert!(why.contains(words) && !why.contains("no client"), "{text}: {why}");
+    }
+}
+
+#[test]
+fn what_a_client_states_is_set_beside_what_it_measured() {
+    // 200 answers of 1.4 s in 50 s are more than one at once.
+    let vllm = "vllm bench serve";
+    let (place, _) = FILES.iter().enumerate().find(|(_, (of, _))| *of == vllm).expect("one");
+    let one = with(file(place), |value| {
+        value["max_concurrency"] = 1.into();
+        value["mean_e2el_ms"] = 1e4.into();
+        value["completed"] = 100.into();
+        value["duration"] = 50.0.into();
+    });
+    assert!(notes(&of(&one)).contains("requests under way on average"), "{}", notes(&of(&one)));
+    // No file of a client contradicts itself.
+    for (client, text) in FILES {
+        let notes = notes(&of(text));
+        assert!(!notes.contains("one of these is wrong"), "{client}: {notes}");
+    }
+    let aiperf = file(9);
+    let cancelled = with(aiperf, |value| value["was_cancelled"] = true.into());
+    assert!(notes(&of(&cancelled)).contains("was cancelled"));
+    assert!(!notes(&of(aiperf)).contains("was cancelled"));
+    let at_once = with(aiperf, |value| {
+        let fields = value.as_object_mut().expect("a map");
+        fields.remove("time_to_first_token");
+        fields.remove("inter_token_latency");
+    });
+    assert!(notes(&of(&at_once)).contains("TTFT is not measured: the file has none"));
+    assert!(!notes(&of(aiperf)).contains("not measured"), "{}", notes(&of(aiperf)));
 }

@@ -157,7 +157,7 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
     let tier = match (foreign, light) {
         (Some(target), _) => text(&format!("portable, not made for {target}")),
         (None, Some(light)) => text(tier_name(light.tier)),
-        (None, None) if is_partly_cached(measurement, ceilings) => {
+        (None, None) if has_cached_part(measurement, ceilings) => {
             text(match measurement.case.point {
                 Point::Fused(_) => "in caches",
                 _ => "partly cached",
@@ -194,7 +194,7 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
 }
 
 /// Whether it has no headline tier because caches may keep a part of its working set.
-fn is_partly_cached(measurement: &Measurement, ceilings: &Ceilings) -> bool {
+fn has_cached_part(measurement: &Measurement, ceilings: &Ceilings) -> bool {
     let working_set = match measurement.case.point {
         Point::Stream(point) => point.working_set,
         Point::Access(point) => point.working_set,

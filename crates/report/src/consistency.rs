@@ -143,7 +143,7 @@ fn power(one: &Measurement, limit: Option<Watts>) -> Option<Finding> {
 }
 
 /// Whether some of a chain's loads were answered by a cache, by the times of shorter chains.
-pub fn is_partly_cached(record: &Record, one: &Measurement) -> bool {
+pub fn has_cached_loads(record: &Record, one: &Measurement) -> bool {
     let case = one.case.to_string();
     latencies(record).iter().any(|found| found.case == case)
 }

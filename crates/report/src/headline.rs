@@ -235,7 +235,7 @@ fn latency_fact(record: &Record, ceilings: &Ceilings) -> Option<Fact> {
         })
         .max_by_key(|(size, _)| *size)?;
     let doubt = one.doubt().map(|doubt| doubt.to_string());
-    let cached = || consistency::is_partly_cached(record, one);
+    let cached = || consistency::has_cached_loads(record, one);
     let cached = || cached().then(|| "shorter chains take longer: a cache answered".to_owned());
     Some(Fact {
         of: doubt.or_else(cached).unwrap_or_default(),

@@ -60,6 +60,7 @@ pub fn log_odds(shares: &[f64], noise: Noise) -> f64 {
         sums.push([sum + share, squares + share * share, healthy]);
     }
     let mut total = f64::NEG_INFINITY;
+    let priors = log_priors_of_counts(count);
     // The very slowest of a slow suspect's exchanges may be congestion.
     for congested in 0..=count / 3 {
         for slow in 1..=count - congested {
@@ -81,20 +82,25 @@ pub fn log_odds(shares: &[f64], noise: Noise) -> f64 {
             let any = if any { 0.0 } else { f64::NEG_INFINITY };
             let story = log_sum(OWN_RATE.ln() + own, (1.0 - OWN_RATE).ln() + any);
             let lost = congested as f64 * (noise.congestion / 2.0).ln();
-            let ways = log_prior_of_count(touched, count);
-            total = log_sum(total, ways + lost + story - sums[touched][2]);
+            total = log_sum(total, priors[touched] + lost + story - sums[touched][2]);
         }
     }
     total
 }
 
-/// Logarithm of the prior probability that just these `slow` of `count` exchanges are slow: all of
-/// them, or any share of them, each share being as likely.
-fn log_prior_of_count(slow: usize, count: usize) -> f64 {
-    let steps = 1..=slow.min(count - slow);
-    let ways: f64 = steps.map(|step| ((count - step + 1) as f64 / step as f64).ln()).sum();
-    let some = (1.0 - ALWAYS).ln() - ways - (count as f64 + 1.0).ln();
-    if slow == count { log_sum(ALWAYS.ln(), some) } else { some }
+/// Logarithms of the prior probabilities that just these 0, 1, .. `count` of `count` exchanges are
+/// slow: all of them, or any share of them, each share being as likely.
+fn log_priors_of_counts(count: usize) -> Vec<f64> {
+    // Logarithm of the number of ways to choose 0, 1, .. `count / 2` of `count`.
+    let mut ways = vec![0.0];
+    for step in 1..=count / 2 {
+        ways.push(ways[step - 1] + ((count - step + 1) as f64 / step as f64).ln());
+    }
+    let prior = |slow: usize| {
+        let some = (1.0 - ALWAYS).ln() - ways[slow.min(count - slow)] - (count as f64 + 1.0).ln();
+        if slow == count { log_sum(ALWAYS.ln(), some) } else { some }
+    };
+    (0..=count).map(prior).collect()
 }
 
 /// `ln(exp(a) + exp(b))` without overflow.

@@ -100,6 +100,10 @@ pub fn pairs(ports: usize) -> Vec<[usize; 2]> {
     (0..ports).map(|at| [at, (at + 1) % ports]).collect()
 }
 
+/// No port of a network is faster, in Gbit/s: the fastest standard of Ethernet, IEEE 802.3dj, has
+/// 1,600.
+const GIGABITS_MAX: f64 = 1e5;
+
 /// The average bandwidth in what `ib_write_bw --report_gbits` prints: the fourth number of the last
 /// line of numbers (`#bytes #iterations BW peak BW average MsgRate`), in Gbit/s. A peak of 0.00 is
 /// one that was not looked for.
@@ -117,7 +121,10 @@ pub fn parse(text: &str) -> Result<f64, String> {
     match last {
         _ if !is_in_gigabits => Err("it printed no table in Gb/sec".into()),
         None => Err("its table has no line of numbers".into()),
-        Some(words) if words[3] > 0.0 && words[3].is_finite() => Ok(words[3]),
+        Some(words) if words[3] > 0.0 && words[3] <= GIGABITS_MAX => Ok(words[3]),
+        Some(words) if words[3] > GIGABITS_MAX => {
+            Err("its average bandwidth is above 100,000 Gbit/s, which no port reaches".into())
+        }
         Some(words) => Err(format!("its average bandwidth is {}", words[3])),
     }
 }

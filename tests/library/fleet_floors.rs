@@ -3,12 +3,16 @@
 //! it decides.
 
 use super::fleet_survey::{gathered, options, row};
-use fizeau_domain::{labels::Labels, verdict::Verdict};
-use fizeau_judge::fleet::{
-    row::{ACCEPTANCE, NODE, Row},
-    survey::{Report, survey},
+use fizeau_domain::{labels::Labels, stats::student::Variance, verdict::Verdict};
+use fizeau_judge::{
+    accept::decide::{Against, Bar, Sequence, Series},
+    fleet::{
+        row::{ACCEPTANCE, NODE, Row},
+        survey::{Report, survey},
+    },
 };
 use fizeau_report::format::fleet::{text, told};
+use oorandom::Rand64;
 use proptest::prelude::*;
 
 fn surveyed(rows: &[Row<'_>]) -> Report {
@@ -60,8 +64,91 @@ fn repeats_that_scatter_fail_nobody_by_a_floor() {
     assert_eq!(found.verdict, Verdict::Inconclusive, "{:?}", found.flagged);
 }
 
+/// A check of a host and the values of its repeats, by the acceptance's own procedure: `rate` over
+/// the floor, each repeat off by `noise`. Some floors may pass a device, and others only fail it.
+fn accepted(rate: f64, noise: f64, may_pass: bool, random: &mut Rand64) -> (Verdict, Vec<f64>) {
+    let error = Variance { value: 0.0, freedom: f64::INFINITY };
+    let floor = Bar { against: Against::Floor, log: 0.0, error, may_pass, may_fail: true };
+    let series = Series {
+        metric: 0,
+        least_effect: 0.02,
+        values: Vec::new(),
+        bars: vec![floor],
+        has_peers: false,
+    };
+    let mut sequence = Sequence::new(vec![series]);
+    let mut values = Vec::new();
+    while !sequence.is_over() {
+        for (check, count) in sequence.wanted() {
+            for _ in 0..count {
+                let value = rate.ln() + noise * crate::localise::fabric::normal(random);
+                sequence.take(check, value);
+                values.push(1e12 * value.exp());
+            }
+        }
+        sequence.judge();
+    }
+    (sequence.decision(0).expect("it is over").verdict, values)
+}
+
+/// Bundles of hosts without a peer: healthy and slow ones, quiet and scattering, of which some were
+/// disturbed, left repeats out or did not come to their end.
+#[test]
+fn survey_and_acceptance_agree_on_simulated_bundles() {
+    let mut random = Rand64::new(40);
+    let mut counts = [[0u32; 3]; 3];
+    let place = |verdict: Verdict| match verdict {
+        Verdict::Pass => 0,
+        Verdict::Inconclusive => 1,
+        _ => 2,
+    };
+    for bundle in 0..1_000u32 {
+        let slow = 0.3 + 0.8 * random.rand_float();
+        let rate = if bundle % 2 == 0 { 1.25 } else { slow };
+        let noise = [0.002, 0.005, 0.01, 0.03, 0.08][random.rand_range(0..5) as usize];
+        let (own, values) = accepted(rate, noise, bundle % 3 == 0, &mut random);
+        let (mut of_host, mut of_check) = (own, own);
+        let mut measured = Row { values, ..below(0.0) };
+        let mut rows = Vec::new();
+        match random.rand_range(0..6) {
+            // Another program ran: a check of the idle node says so, and no other fails then.
+            0 | 1 => {
+                rows.push(said("idle", "host", "inconclusive"));
+                of_check = Verdict::Inconclusive;
+                of_host = Verdict::Inconclusive;
+            }
+            2 => {
+                measured.disturbed = 1 + random.rand_range(0..5) as u32;
+                of_check = Verdict::Inconclusive;
+                of_host = Verdict::Inconclusive;
+            }
+            3 => {
+                measured.incomplete = true;
+                of_check = Verdict::Inconclusive;
+                of_host = Verdict::Inconclusive;
+            }
+            _ => {}
+        }
+        rows.push(measured);
+        rows.push(said("memory read", "host", &of_check.to_string()));
+        rows.push(said(ACCEPTANCE, NODE, &of_host.to_string()));
+        let found = surveyed(&rows);
+        counts[place(of_host)][place(found.verdict)] += 1;
+        assert_eq!(
+            found.verdict == Verdict::Fail,
+            of_host == Verdict::Fail,
+            "bundle {bundle}: accepted as {of_host}, rate {rate}, noise {noise}: {:?}",
+            found.flagged
+        );
+    }
+    println!("by acceptance, and of those by survey, pass, inconclusive, fail: {counts:?}");
+    // Of each kind there are some.
+    let all = |at: usize| counts[at].iter().sum::<u32>();
+    assert!(all(0) > 50 && all(1) > 300 && all(2) > 50, "{counts:?}");
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     /// Its own acceptance said inconclusive, left repeats out, or did not come to its end.
     #[test]

@@ -17,6 +17,10 @@ use zoo::NOISES;
 /// With fewer runs limits are not judged: one run alone would break some of them.
 const RUNS_MIN: u32 = 50;
 
+/// Worlds from this many ranks on are played less often, by this factor: one run takes seconds.
+const LARGE: u32 = 512;
+const RUNS_OF_LARGE: u32 = 4;
+
 /// Sizes of the worlds with faults.
 const SIZES: [u32; 3] = [8, 64, 256];
 
@@ -62,7 +66,7 @@ impl Tables {
         world: &str,
         [ranks, rounds]: [u32; 2],
         limits: Limits,
-        fabric: impl Fn(&mut oorandom::Rand64) -> Fabric,
+        fabric: impl Fn(&mut oorandom::Rand64) -> Fabric + Sync,
     ) {
         if !self.is_made {
             return;
@@ -70,9 +74,10 @@ impl Tables {
         // Rows differ in their seeds, and a row keeps its own whatever is added elsewhere.
         let name = format!("{world} {ranks} {rounds}");
         let seed = name.bytes().fold(1u64, |seed, byte| (seed * 31 + u64::from(byte)) % 65_521);
-        let tally = tally(self.runs, seed, rounds, fabric);
-        let runs = f64::from(tally.runs);
-        let share = |count: u32| f64::from(count) / runs;
+        let runs = if ranks < LARGE { self.runs } else { self.runs.div_ceil(RUNS_OF_LARGE) };
+        let tally = tally(runs, seed, rounds, fabric);
+        let all = f64::from(tally.runs);
+        let share = |count: u32| f64::from(count) / all;
         let recall = f64::from(tally.found) / f64::from(tally.planted.max(1));
         let structure = share(tally.links + tally.groups + tally.components);
         let values = [
@@ -86,7 +91,7 @@ impl Tables {
         let kept = values.iter().all(|(value, limit, least)| {
             limit.is_none_or(|limit| if *least { *value >= limit } else { *value <= limit })
         });
-        let any = self.runs >= RUNS_MIN && values.iter().any(|(_, limit, _)| limit.is_some());
+        let any = runs >= RUNS_MIN && values.iter().any(|(_, limit, _)| limit.is_some());
         let mark = match (any, kept) {
             (false, _) => "",
             (true, true) => "within limits",
@@ -199,9 +204,9 @@ fn most(tables: &mut Tables) {
          rounds, and again on doubt. Where all ranks but one are slow no exchange is fast, and no \
          rates can tell that: shown without limits.",
     );
+    let limits = Limits { nobody: Some(0.05), wrong: Some(0.1), ..Limits::default() };
     for (share, rate) in [(0.5, 0.5), (0.625, 0.5), (0.75, 0.5), (0.5, 0.8), (0.625, 0.8)] {
         for ranks in [8, 16, 64] {
-            let limits = Limits { nobody: Some(0.05), wrong: Some(0.1), ..Limits::default() };
             let world = format!("{:.1} % of ranks at {}", share * 100.0, percent(rate));
             let count = (f64::from(ranks) * share) as usize;
             tables.row(&world, [ranks, 10], limits, |random| {
@@ -210,7 +215,6 @@ fn most(tables: &mut Tables) {
         }
     }
     for hosts in [1, 2] {
-        let limits = Limits { nobody: Some(0.05), wrong: Some(0.1), ..Limits::default() };
         let world = format!("{hosts} of 4 hosts with a slow uplink, at 50 %");
         tables.row(&world, [32, 10], limits, |_| Fabric {
             hosts: (0..32).map(|rank| rank / 8).collect(),
@@ -220,8 +224,7 @@ fn most(tables: &mut Tables) {
         });
     }
     for ranks in [8, 64] {
-        let none = Limits::default();
-        tables.row("all ranks but one at 50 %", [ranks, 10], none, |random| {
+        tables.row("all ranks but one at 50 %", [ranks, 10], Limits::default(), |random| {
             Fabric::healthy(ranks, 0.05).with_slow(ranks as usize - 1, 0.5, random)
         });
     }
@@ -304,12 +307,11 @@ fn structures(tables: &mut Tables) {
     tables.begin(
         "Links, switches and hosts",
         "One link at half rate, also where congestion slows other exchanges; one leaf switch, an \
-         eighth of all ranks in a fat tree, of which \
-         exchanges leave at 60 %; one host of 8 ranks at 60 %, where exchanges within a host are 8 \
-         times as fast; one slow rank at 70 % in such a world. Jitter 5 %. Limits: the link or \
-         group is named in 95 % of runs, 0.1 wrong names a run; with congestion and no slow link \
-         somebody in 5 % of runs, since each pair meets three times and congestion may meet a \
-         pair each time.",
+         eighth of all ranks in a fat tree, of which exchanges leave at 60 %; one host of 8 ranks \
+         at 60 %, where exchanges within a host are 8 times as fast; one slow rank at 70 % in such \
+         a world. Jitter 5 %. Limits: the link or group is named in 95 % of runs, 0.1 wrong names \
+         a run; with congestion and no slow link somebody in 5 % of runs, since each pair meets \
+         three times and congestion may meet a pair each time.",
     );
     let kept = Limits { wrong: Some(0.1), structure: Some(0.95), ..Limits::default() };
     for ranks in [16, 64, 256] {
@@ -528,8 +530,7 @@ fn groups(tables: &mut Tables) {
         "Groups behind switches, from a file",
         "One rate for each meeting of two ranks and nothing else, as tools that measure all pairs \
          print. *Drawn*: 4 to 16 ranks in 2 to 4 groups. Limits: somebody in 0.5 % of healthy \
-         runs; \
-         with a rank at 80 % a recall of 0.90 by two meetings.",
+         runs; with a rank at 80 % a recall of 0.90 by two meetings.",
     );
     let kept = Limits { somebody: Some(0.005), ..Limits::default() };
     let found = Limits { recall: Some(0.9), wrong: Some(0.1), ..Limits::default() };
@@ -565,7 +566,7 @@ fn groups(tables: &mut Tables) {
 }
 
 fn main() {
-    let runs = std::env::args().nth(1).map_or(Ok(200), |runs| runs.parse());
+    let runs = std::env::args().nth(1).map_or(Ok(200u32), |runs| runs.parse());
     let words = std::env::args().nth(2).unwrap_or_default();
     let Ok(runs) = runs else {
         eprintln!("usage: localise_rates [RUNS] [WORDS]");
@@ -573,12 +574,14 @@ fn main() {
     };
     println!("# How often `fizeau localise` is right\n");
     println!(
-        "Simulated, {runs} runs of each row, by `cargo run --release --example localise_rates`. A \
-         pair's rate is that of its slower rank or link, times a normal number of mean 1 whose \
-         standard deviation is the jitter. *Rounds* are the planned ones; *rounds used* is their \
-         mean with those that followed on doubt. *Recall* is the share of slow ranks that were \
-         named; a wrong name is a healthy rank, link or group. *Somebody*, *nobody* and *cannot \
-         tell* are shares of runs. No row has been measured on a machine."
+        "Simulated, {runs} runs of each row and {} of rows of {LARGE} ranks and more, by `cargo \
+         run --release --example localise_rates`. A pair's rate is that of its slower rank or \
+         link, times a normal number of mean 1 whose standard deviation is the jitter. *Rounds* \
+         are the planned ones; *rounds used* is their mean with those that followed on doubt. \
+         *Recall* is the share of slow ranks that were named; a wrong name is a healthy rank, link \
+         or group. *Somebody*, *nobody* and *cannot tell* are shares of runs. No row has been \
+         measured on a machine.",
+        runs.div_ceil(RUNS_OF_LARGE)
     );
     let mut tables = Tables { runs, broken: Vec::new(), words, is_made: true };
     constant(&mut tables);

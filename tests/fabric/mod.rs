@@ -6,7 +6,10 @@ use fizeau_judge::localise::{
     Answer, Exchange, Findings, Group, GroupOf, LEAST_EFFECT, Named, judge_with,
     plan::{Plan, Round},
 };
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 /// A fabric. Rates are shares of a healthy exchange's.
 #[derive(Clone, Debug)]
@@ -335,6 +338,23 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Both together.
+    fn and(self, other: Tally) -> Tally {
+        Tally {
+            runs: self.runs + other.runs,
+            rounds: self.rounds + other.rounds,
+            planted: self.planted + other.planted,
+            found: self.found + other.found,
+            wrong: self.wrong + other.wrong,
+            somebody: self.somebody + other.somebody,
+            nobody: self.nobody + other.nobody,
+            undecided: self.undecided + other.undecided,
+            links: self.links + other.links,
+            groups: self.groups + other.groups,
+            components: self.components + other.components,
+        }
+    }
+
     pub fn add(&mut self, fabric: &Fabric, found: &Findings) {
         self.runs += 1;
         let on_slow_host = |rank: &u32| {
@@ -378,20 +398,34 @@ impl Tally {
     }
 }
 
-/// Plays a fabric that is drawn anew in each of `runs` runs, each with a seed of its own.
+/// Plays a fabric that is drawn anew in each of `runs` runs, each with a seed of its own. All
+/// processors play: sums do not depend on who plays which run.
 pub fn tally(
     runs: u32,
     seed: u64,
     rounds: u32,
-    fabric: impl Fn(&mut oorandom::Rand64) -> Fabric,
+    fabric: impl Fn(&mut oorandom::Rand64) -> Fabric + Sync,
 ) -> Tally {
-    let mut tally = Tally::default();
-    for run in 0..runs {
-        let mut random = oorandom::Rand64::new(u128::from(seed) << 32 | u128::from(run));
-        let fabric = fabric(&mut random);
-        let (exchanges, found) = fabric.play(rounds, &mut random);
-        tally.rounds += exchanges.last().map_or(0, |last| last.round + 1);
-        tally.add(&fabric, &found);
-    }
-    tally
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU32::new(0);
+    let play = || {
+        let mut tally = Tally::default();
+        loop {
+            let run = next.fetch_add(1, Ordering::Relaxed);
+            if run >= runs {
+                return tally;
+            }
+            let seed = u128::from(seed) << 32 | u128::from(run);
+            let mut random = oorandom::Rand64::new(seed);
+            let fabric = fabric(&mut random);
+            let (exchanges, found) = fabric.play(rounds, &mut random);
+            tally.rounds += exchanges.last().map_or(0, |last| last.round + 1);
+            tally.add(&fabric, &found);
+        }
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(play)).collect();
+        let of_all = all.into_iter().map(|one| one.join().expect("a thread that plays"));
+        of_all.fold(Tally::default(), Tally::and)
+    })
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// Worlds of each kind that a test plays.
 const RUNS: u32 = 12;
 
-fn play(rounds: u32, fabric: impl Fn(&mut oorandom::Rand64) -> Fabric) -> Tally {
+fn play(rounds: u32, fabric: impl Fn(&mut oorandom::Rand64) -> Fabric + Sync) -> Tally {
     tally(RUNS, 7, rounds, fabric)
 }
 

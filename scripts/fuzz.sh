@@ -21,7 +21,8 @@ esac
 
 status=0
 "$fuzz" record $((10 * count)) "$seed" || status=1
-for kind in suite part selector rendezvous rates served trace dcgm; do
+for kind in suite part selector rendezvous rates served trace dcgm perftest metrics answer \
+    claim; do
     "$fuzz" "$kind" "$count" "$seed" || status=1
 done
 "$fuzz" long || status=1

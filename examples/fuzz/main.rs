@@ -10,6 +10,7 @@
 //! with the next input. Exit code 1 where any input was counted.
 
 mod mutate;
+mod others;
 mod served;
 mod targets;
 

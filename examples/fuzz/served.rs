@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use std::{fs, path::Path, sync::LazyLock};
 
 /// The most characters that a number of a cell has: digits, a sign, a point, an exponent.
-const NUMBER_MAX: usize = 14;
+pub const NUMBER_MAX: usize = 14;
 
 /// The most characters of a message that refuses a file.
 const MESSAGE_MAX: usize = 10_000;
@@ -252,13 +252,13 @@ pub fn show(source: Source, limits: Limits, [is_joined, is_shown, is_page]: [boo
     }
 }
 
-fn harmless(text: &str) {
+pub fn harmless(text: &str) {
     let bad = text.chars().find(|&c| c != '\n' && is_hidden(c));
     assert_eq!(bad, None, "a character that acts on its reader");
 }
 
 /// Every cell that is a number is one, and no longer than that.
-fn check(document: &Document) {
+pub fn check(document: &Document) {
     let tables = document.blocks.iter().filter_map(|block| match block {
         Block::Table(table) => Some(table.rows.iter().flatten()),
         _ => None,
@@ -285,7 +285,7 @@ fn check(document: &Document) {
 }
 
 /// The longest run of characters of a number.
-fn longest_number(text: &str) -> usize {
+pub fn longest_number(text: &str) -> usize {
     let is_of_number = |c: char| c.is_ascii_digit() || "+-.e".contains(c);
     let runs = text.split(|c| !is_of_number(c));
     runs.filter(|run| run.contains(|c: char| c.is_ascii_digit())).map(str::len).max().unwrap_or(0)

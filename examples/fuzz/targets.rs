@@ -3,7 +3,7 @@
 
 use super::{
     mutate::{Chance, change, change_bytes, change_lines, change_point},
-    served,
+    others, served,
 };
 use fizeau::{
     cmd::document::{ReportFormat, render},
@@ -63,13 +63,21 @@ pub enum Kind {
     Trace,
     /// Diagnostics of DCGM.
     Dcgm,
+    /// Tables of perftest.
+    Perftest,
+    /// What servers say of themselves.
+    Metrics,
+    /// Streams of answers.
+    Answer,
+    /// Claims as people write them.
+    Claim,
     /// No reader: inputs 10, 20 and 30 are a crash, too large and too slow.
     Planted,
 }
 
 impl Kind {
     /// All readers.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Record,
         Kind::Suite,
         Kind::Part,
@@ -79,6 +87,10 @@ impl Kind {
         Kind::Served,
         Kind::Trace,
         Kind::Dcgm,
+        Kind::Perftest,
+        Kind::Metrics,
+        Kind::Answer,
+        Kind::Claim,
     ];
 
     pub fn name(self) -> &'static str {
@@ -92,6 +104,10 @@ impl Kind {
             Kind::Served => "served",
             Kind::Trace => "trace",
             Kind::Dcgm => "dcgm",
+            Kind::Perftest => "perftest",
+            Kind::Metrics => "metrics",
+            Kind::Answer => "answer",
+            Kind::Claim => "claim",
             Kind::Planted => "planted",
         }
     }
@@ -117,6 +133,10 @@ impl Kind {
             Kind::Served => served::served(chance),
             Kind::Trace => served::traced(chance),
             Kind::Dcgm => served::diagnostic(chance),
+            Kind::Perftest => others::perftest(chance),
+            Kind::Metrics => others::metrics(chance),
+            Kind::Answer => others::answer(chance),
+            Kind::Claim => others::claimed(chance),
             Kind::Planted => return number.to_string().into(),
         };
         if chance.one_in(5) {
@@ -138,6 +158,10 @@ impl Kind {
             Kind::Served => served::read_served(input),
             Kind::Trace => served::read_trace(input),
             Kind::Dcgm => served::read_diagnostic(input),
+            Kind::Perftest => others::read_perftest(input),
+            Kind::Metrics => others::read_metrics(input),
+            Kind::Answer => others::read_answer(input),
+            Kind::Claim => others::read_claim(input),
             Kind::Planted => read_planted(input),
         }
     }

@@ -73,8 +73,8 @@ const CLIENTS: [Client; 5] = [
     },
 ];
 
-/// Files of known programs that hold no level of load, by what is in them, and what to give in their
-/// place.
+/// Files of known programs that hold no level of load, by what is in them, and what to give in
+/// their place.
 type Other = (fn(&Value) -> bool, &'static str);
 
 const OTHERS: [Other; 6] = [

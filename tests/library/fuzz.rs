@@ -6,13 +6,12 @@
 mod mutate;
 #[path = "../../examples/fuzz/others.rs"]
 mod others;
-#[path = "../places/mod.rs"]
-mod places;
 #[path = "../../examples/fuzz/served.rs"]
 mod served;
 #[path = "../../examples/fuzz/targets.rs"]
 mod targets;
 
+use fizeau_domain::python;
 use fizeau_projection::load::{self, level::Limits};
 use fizeau_record::store;
 use serde_json::Value;
@@ -56,6 +55,86 @@ fn strange_results_and_traces_have_no_cell_that_is_none() {
     feed(Kind::Dcgm, 300);
 }
 
+/// Where the numbers of a JSON value stand, as JSON pointers (RFC 6901): of lists those of the
+/// first item alone.
+fn places(value: &Value) -> Vec<String> {
+    fn collect(value: &Value, at: &str, all: &mut Vec<String>) {
+        match value {
+            Value::Number(_) => all.push(at.to_owned()),
+            Value::Array(items) => {
+                items.iter().take(1).for_each(|item| collect(item, &format!("{at}/0"), all));
+            }
+            Value::Object(fields) => fields.iter().for_each(|(name, of)| {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                collect(of, &format!("{at}/{name}"), all);
+            }),
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    collect(value, "", &mut all);
+    all
+}
+
+#[test]
+fn whatever_a_number_becomes_no_time_is_believed_that_cannot_be() {
+    let mut tried = 0;
+    for (client, text) in served::FILES.iter().filter(|(name, _)| !name.starts_with("trace")) {
+        let text_of_json = python::json(text);
+        let all = serde_json::Deserializer::from_str(&text_of_json).into_iter::<Value>();
+        let lines: Vec<Value> = all.map_while(Result::ok).collect();
+        let all = places(&lines[0]);
+        let level_names = |source: &load::Source| {
+            let level = &source.levels[0];
+            [
+                ("TTFT", level.ttft.is_some()),
+                ("TPOT", level.tpot.is_some()),
+                ("E2EL", level.e2el.is_some()),
+            ]
+        };
+        let before = level_names(&load::read(text, &Limits::default()).expect(client));
+        for place in &all {
+            for new in ["0", "-1", "1e-300", "1e300", "18446744073709551615", "NaN"] {
+                let mut changed = lines.clone();
+                *changed[0].pointer_mut(place).expect("a number") = Value::String("HERE".into());
+                let changed: String = changed.iter().map(|line| format!("{line}\n")).collect();
+                let changed = changed.replace("\"HERE\"", new);
+                let limits = Limits { ttft: Some(0.2), tpot: Some(0.02), e2el: Some(2.0) };
+                tried += 1;
+                let source = match load::read(&changed, &limits) {
+                    Ok(source) => source,
+                    Err(why) => {
+                        assert!(why.len() < 400, "{client} {place} {new}: {why}");
+                        continue;
+                    }
+                };
+                for level in &source.levels {
+                    for times in [&level.ttft, &level.tpot, &level.itl, &level.e2el] {
+                        let times = times.iter().flat_map(|one| {
+                            one.mean.into_iter().chain(one.quantiles.iter().map(|one| one.value))
+                        });
+                        times.for_each(|time| {
+                            assert!(load::times::is_time(time), "{client} {place} {new}")
+                        });
+                    }
+                    for rate in [level.request_rate(), level.token_rate(), level.duration] {
+                        assert!(rate.is_finite() && rate >= 0.0, "{client} {place} {new}: {rate}");
+                    }
+                }
+                let of_levels = source.levels.iter().flat_map(|level| &level.notes);
+                let said: Vec<&String> = source.notes.iter().chain(of_levels).collect();
+                let said = format!("{said:?}");
+                for ((name, was), (_, is)) in before.iter().zip(level_names(&source)) {
+                    let is_empty = source.levels[0].answered == 0;
+                    let is_told = said.contains(name) || new == "NaN" || is_empty;
+                    assert!(is || !was || is_told, "{client} {place} {new}: {name} {said}");
+                }
+            }
+        }
+    }
+    assert!(tried > 1_500, "{tried}");
+}
+
 #[test]
 fn no_cell_is_longer_than_a_number_whatever_a_number_of_a_file_becomes() {
     let mut shown = 0;
@@ -63,7 +142,7 @@ fn no_cell_is_longer_than_a_number_whatever_a_number_of_a_file_becomes() {
         let plain = text.replace("NaN", "null").replace("Infinity", "\"inf\"");
         let values = serde_json::Deserializer::from_str(&plain).into_iter::<Value>();
         let values: Vec<Value> = values.map_while(Result::ok).collect();
-        for (number, place) in places::places(&values[0]).iter().enumerate() {
+        for (number, place) in places(&values[0]).iter().enumerate() {
             // Each number becomes two of these, and each file all of them.
             let news = ["0", "1e-300", "1e300", "5e-7", "1e9", "-1", "1e15", "NaN"];
             for new in [news[number % news.len()], news[(number + 3) % news.len()]] {

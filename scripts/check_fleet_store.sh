@@ -13,7 +13,7 @@ fizeau=${FIZEAU:-target/debug/fizeau}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$fizeau" fleet simulate examples/fleet/recipe.toml --gpus 800 --set faulty=0.05 \
-    --write-fleet "$work/planted"
+    --out "$work/planted"
 code=0
 "$fizeau" fleet survey "$work/planted/store" --json --csv "$work/all.csv" >"$work/survey.json" || code=$?
 ((code == 1)) || { echo "fault: the survey ended with exit code $code" >&2; exit 1; }

@@ -41,7 +41,7 @@ run() { # NAME, options of fizeau load
     python3 scripts/load_trial/check.py "$folder/$name/requests.jsonl" "$folder/$name.json"
 }
 
-lengths=(--input 32-96 --output 32-64 --duration 10s)
+lengths=(--isl 32-96 --osl 32-64 --duration 10s)
 case ${1:-levels} in
 levels)
     # A token takes about 2 ms, so that an answer's way from server to client, about 0.3 ms under load,
@@ -70,7 +70,7 @@ join)
         '!*/{portable,plain}' >"$folder/said"
     kill -CONT "$server"
     taskset -cp "$mine" $$ >"$folder/said"
-    served=(--warmup 5 --input 128 --output 64 --duration "${LEVEL:-60s}")
+    served=(--warmup 5 --isl 128 --osl 64 --duration "${LEVEL:-60s}")
     run closed --concurrency 1,4 "${served[@]}" >&2
     run open --rate 0.5 "${served[@]}" >&2
     report=(load report "$folder/closed/requests.jsonl" "$folder/open/requests.jsonl"

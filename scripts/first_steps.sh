@@ -62,11 +62,12 @@ stub() { # LINES SCRIPT COMMAND LINE
     cat <<'END'
 # Ten first steps
 
-Ten tasks of a newcomer, done with `fizeau --help`, the help of its commands and the README alone, but for
-the fake device of task 3, which is for tests.
-`scripts/first_steps.sh` typed what stands behind `$` and wrote down what came out. The machine is a small
-virtual one that does other work at the same time: its figures show the form of an answer, and no more.
-What a stub driver says is marked `stub`, since nothing was measured there.
+Ten tasks of a new user, done with `fizeau --help`, the help of each command and the README alone. Only
+task 3 needs something else, a fake device for tests.
+`scripts/first_steps.sh` runs each command after `$` and records its output. The machine is a small virtual
+one that does other work at the same time, so its figures show the form of an answer and nothing more.
+Absolute figures of a stub driver are replaced by `stub` and ratios are marked `(stub)`: nothing was
+measured there.
 END
 
     task "1. Which GPU is slow?" "\`--device all\` measures each GPU by itself and sets them beside each other: a row for each, with \
@@ -83,14 +84,12 @@ node of four GPUs: the memory of one is slower by 15 %, and the link between two
         "fizeau run stream/copy --ranks 4 --no-host-name --out gpus"
 
     task "2. Is my memory as fast as promised?" "Measure it by \`fizeau run stream/read stream/copy\`; \`fizeau list\` \
-shows what that selects. The share stands beside the limit that it is of; where it is \
-low, the reason that is known stands there too."
+shows what that selects. Each rate has its share of a named limit. If the share is low and Fizeau knows the reason, the line names it."
     try 4 "fizeau list stream/read stream/copy"
     printf '\nThe answer, from a record in the repository of a machine whose part is known:\n'
     try 9 "fizeau report results/epyc-9005/2026-11-21-kvm-2-cores --summary"
 
-    task "3. What failed, and why?" "A fake device for tests gives wrong results (\`--device fake:wrong-result\`). The end of the run names the \
-first failed cases, the report has all of them, and the exit code is 1."
+    task "3. What failed, and why?" "A fake device for tests gives wrong results (\`--device fake:wrong-result\`). The run ends with the first failed cases, the report lists all of them, and the exit code is 1."
     try 16 "fizeau run 'stream/copy/*/2u/*' --device fake:wrong-result --no-host-name --out failed"
 
     task "4. What changed between two runs?" "Two runs of the same machine. With three on each side \
@@ -116,11 +115,10 @@ shows what it selects."
     try 3 "timeout -s INT 2 fizeau run 'compute/*' gemm/f32/768x768x768 --no-host-name --out cut >/dev/null"
     try 6 "fizeau run --resume cut --no-host-name"
 
-    task "9. What is this case?" "What it measures, its work, its limits with their sources, its kernel, and a \
-line that repeats it."
+    task "9. What is this case?" "\`explain\` says what a case measures, its work, its limits with their sources, its kernel, and how to repeat it."
     try 40 "fizeau explain compute/f32/2u/avx512"
 
-    task "10. What would spoil my numbers?" "How many findings there are, then a line for each, the worst first; below it what to do."
+    task "10. What would spoil my numbers?" "The number of findings, then one line for each with the remedy below it, the worst first."
     try 60 "fizeau doctor"
 } >"$page.new"
 mv "$page.new" "$page"

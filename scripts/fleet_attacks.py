@@ -267,7 +267,7 @@ def _(fleet):
 @hides("it sent nothing, and a list has it")
 def _(fleet):
     del fleet.bundles[SLOW]
-    fleet.args = ["--expect", "nodes"]
+    fleet.args = ["--expected", "nodes"]
 
 
 @hides("its slow metric is absent")

@@ -58,7 +58,7 @@ echo "| --- | --- | --- | --- | --- | --- | --- |"
 : >"$work/sizes"
 for gpus in "${sizes[@]}"; do
     began=$(date +%s.%N)
-    "$fizeau" fleet simulate examples/fleet/speed.toml --gpus "$gpus" --write-fleet "$work/fleet" >&2
+    "$fizeau" fleet simulate examples/fleet/speed.toml --gpus "$gpus" --out "$work/fleet" >&2
     written=$(awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.0f", b - a }')
     rows=$(cat "$work"/fleet/store/*/*.jsonl | wc -l)
     size=$(du -sm --apparent-size "$work/fleet/store" | cut -f1)

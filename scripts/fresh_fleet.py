@@ -61,7 +61,7 @@ def planted(program, place, seed):
     """Seconds of a survey and of a plan, and the rounds of the plan: pairs of each."""
     fleet, retest = place / f"fleet{seed}", place / f"retest{seed}"
     gpus = str(NODES * GPUS_OF_NODE)
-    timed(program, "fleet", "simulate", RECIPE, "--gpus", gpus, "--seed", str(seed), "--write-fleet", fleet)
+    timed(program, "fleet", "simulate", RECIPE, "--gpus", gpus, "--seed", str(seed), "--out", fleet)
     sources = [fleet / "store", "--labels", fleet / "labels.csv"]
     page = ["--expected", fleet / "expected.csv", "--html", place / "fleet.html"]
     survey, _ = timed(program, "fleet", "survey", *sources, *page)

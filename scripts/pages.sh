@@ -47,12 +47,12 @@ load() {
     for _ in $(seq 100); do [ -s "$work/served" ] && break || sleep 0.1; done
     # 1: more requests failed than may.
     "$fizeau" load "$(grep -o 'http://[0-9.:]*' "$work/served")" --rate 20,40 --duration 5s \
-        --input 32 --output 16 --out "$work/loaded" >/dev/null || (($? == 1))
+        --isl 32 --osl 16 --out "$work/loaded" >/dev/null || (($? == 1))
     mv "$work/loaded/report.html" "$work/load.html"
 }
 
 fleet() {
-    "$fizeau" fleet simulate examples/fleet/recipe.toml --gpus 256 --write-fleet "$work/planted" \
+    "$fizeau" fleet simulate examples/fleet/recipe.toml --gpus 256 --out "$work/planted" \
         >/dev/null
     # 1: its planted GPUs fail.
     "$fizeau" fleet survey "$work/planted/store" --labels "$work/planted/labels.csv" \

@@ -135,6 +135,13 @@ fn planted_words_are_found() {
     assert!(at("/// How to mend it.\n").contains("src/units.rs:1: \"mend\""));
     assert!(at("/// What is\n    /// had, and more.\n").contains(":1: \"is had\""));
     assert!(at("say(\"the run goes on\");\n").contains("write continues"));
+    let page = |text: &str| words::faults_of_page("docs/x.md", text).join("\n");
+    assert!(
+        page("A word.\nFew see\nwhat is\nnot there.\n").contains("docs/x.md:3: \"what is not\"")
+    );
+    assert!(page("It is told, and that\nthat fails nobody.\n").matches("docs/x.md").count() == 3);
+    assert_eq!(page("Says `nobody is slow`.\n\n    nobody\n```text\nis told\n```\n"), "");
+    assert!(page("`a\nb` nobody `c`\n").contains(":2: \"nobody\""));
     let sizes = |text: &str| words::sizes_of("README.md", text).len();
     assert_eq!(sizes("Messages of 128 MiB at 134.2 MB/s, `gemm 128MiB`, GB is 10^9 bytes.\n"), 0);
     assert_eq!(sizes("```console\n$ fizeau run --size 4KiB\n```\n    about 12 MB\n"), 0);

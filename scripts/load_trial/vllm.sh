@@ -54,7 +54,7 @@ theirs() { # ROUND
 }
 ours() { # ROUND
     "$program" load "$url" --model "$base/model" --rate "$rate" --requests "$prompts" \
-        --input "$input" --output "$output" --warmup 0 --seed "$1" --set temperature=0 \
+        --isl "$input" --osl "$output" --warmup 0 --seed "$1" --set temperature=0 \
         --ready 5min --out "$folder/fizeau-$1" --progress off --json >"$folder/fizeau-$1.json"
 }
 ours 0 # waits for the server, and warms it up

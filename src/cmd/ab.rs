@@ -52,7 +52,8 @@ pub struct AbArgs {
     /// (docs/your-kernel.md). Points that both kernels have are compared
     #[arg(long, value_name = "NAME|FILE")]
     pub kernel: Vec<String>,
-    /// Side B of what is given once for A: the other kernel, program or device
+    /// Side B: the other kernel, program or device, where A is given by --kernel, --program or
+    /// --device
     #[arg(long, value_name = "B")]
     pub vs: Option<String>,
     /// Set an environment variable for A; repeat it for more

@@ -24,7 +24,7 @@ pub struct ClaimArgs {
     /// fp8", "busbw 480 on 8 GPUs"
     #[arg(value_name = "FIGURE")]
     pub figure: Option<String>,
-    /// A TOML file of claims; `built-in`: those that fizeau was built with
+    /// A TOML file of claims, or `built-in` for the claims in fizeau itself
     #[arg(
         long,
         value_name = "FILE",
@@ -37,8 +37,8 @@ pub struct ClaimArgs {
     /// The part: h200, mi300x
     #[arg(long, value_name = "PART")]
     pub on: Option<String>,
-    /// Devices
-    #[arg(long, allow_negative_numbers = true, value_name = "COUNT")]
+    /// GPUs of the figure, or sockets of a host
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
     pub gpus: Option<u32>,
     /// The model: a name that is built in, or a path to a config.json
     #[arg(long, value_name = "MODEL")]
@@ -58,7 +58,7 @@ pub struct ClaimArgs {
     /// Tokens of an answer
     #[arg(long, allow_negative_numbers = true, value_name = "TOKENS")]
     pub osl: Option<u32>,
-    /// Tokens before the one that is made, in place of --isl and --osl
+    /// Tokens before the generated one, in place of --isl and --osl
     #[arg(
         long,
         allow_negative_numbers = true,
@@ -86,11 +86,11 @@ pub struct ClaimArgs {
 /// An answer, as `--fail-on` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AnswerName {
-    /// Above a bound, or what does not fit
+    /// Above a bound, or does not fit into memory
     Impossible,
-    /// Above what such systems reach
+    /// Above the best known figures of such systems
     Suspicious,
-    /// Something that decides is not stated
+    /// A condition that decides is not stated
     CannotTell,
 }
 

@@ -32,7 +32,8 @@ pub struct CompareArgs {
     #[arg(long = "vs", alias = "with", value_name = "B", num_args = 1..)]
     pub after: Vec<PathBuf>,
     /// The change that counts: a share (0.05) or a percentage (5%)
-    #[arg(long, value_name = "SHARE", default_value_t = Share(THRESHOLD))]
+    #[arg(long = "least-effect", alias = "threshold", value_name = "SHARE",
+          default_value_t = Share(THRESHOLD))]
     pub threshold: Share,
     /// False discovery rate among the cases that are called slower: a share or a percentage
     #[arg(long, value_name = "SHARE", default_value_t = Share(FALSE_DISCOVERIES))]

@@ -45,12 +45,10 @@ const LOAD: &[(&str, &str)] = &[
     ("--max-concurrency", "write --concurrency N"),
     ("--num-prompts", "write --requests N"),
     ("--num-requests", "write --requests N"),
-    ("--input-len", "write --input N"),
-    ("--output-len", "write --output N"),
-    ("--random-input-len", "write --input N"),
-    ("--random-output-len", "write --output N"),
-    ("--isl", "write --input N"),
-    ("--osl", "write --output N"),
+    ("--input-len", "write --isl N"),
+    ("--output-len", "write --osl N"),
+    ("--random-input-len", "write --isl N"),
+    ("--random-output-len", "write --osl N"),
     ("--base-url", "give the URL without an option: fizeau load http://localhost:8000"),
     ("--url", "give the URL without an option: fizeau load http://localhost:8000"),
     ("--host", "give the URL without an option: fizeau load http://localhost:8000"),
@@ -128,6 +126,11 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
             true => Some("write -- before the command of the ranks: launch -n 2 -- list".into()),
             false => option(&word, program, words),
         }
+    } else if error.kind() == ErrorKind::InvalidValue
+        && typed(ContextKind::InvalidValue).as_deref() == Some("png")
+        && typed(ContextKind::InvalidArg).is_some_and(|arg| arg.starts_with("--format"))
+    {
+        Some("pictures are written beside a report: write --png DIR".into())
     } else {
         return error;
     };
@@ -231,6 +234,10 @@ mod tests {
             ("run --nothing-like-it", None),
             ("fleet survey x --lables y", Some("the nearest option is --labels")),
             ("compare a --against b", Some("write --vs")),
+            (
+                "report out --format png",
+                Some("pictures are written beside a report: write --png DIR"),
+            ),
             ("run --threads 4", Some(ANY.iter().find(|one| one.0 == "--threads").expect("it").1)),
         ] {
             assert_eq!(tip(line).as_deref(), expected, "{line}");

@@ -69,21 +69,21 @@ const AFTER_HELP: &str = "\
 Environment variables:
   FIZEAU_DATA          as --data
   FIZEAU_PROGRESS      as --progress: auto, plain or off
-  FIZEAU_KERNELS_FROM  a copy of kernels/, whose texts are compiled for those of the program
-  FIZEAU_LIBRARY_PATH  folders in which vendors' libraries are looked for, and no others
+  FIZEAU_KERNELS_FROM  a copy of kernels/, compiled in place of the program's own kernel sources
+  FIZEAU_LIBRARY_PATH  the only folders in which vendors' libraries are searched for
   FIZEAU_MPI           the MPI library to open
   FIZEAU_RENDEZVOUS    where ranks of GPUs meet: file:FOLDER or tcp:HOST:PORT
-  FIZEAU_TOKEN         the secret by which these ranks know each other
+  FIZEAU_TOKEN         the secret that these ranks share
   FIZEAU_REDACT_KEY    the key of accept --redact, unless --redact-key names its file
   FIZEAU_API_KEY       the API key that load sends, unless --api-key-file names its file
 
 Exit codes:
     0  everything planned was measured, or skipped with its reason
     1  a case failed or was invalid, a comparison found a regression, a claim was not reproduced
-       or got an answer of --fail-on, or `doctor` found what would spoil numbers
+       or got an answer of --fail-on, or `doctor` found a fault that would spoil numbers
     2  the command line is wrong
-    3  it could not run: also where a GPU's driver is installed and does not work, or `doctor`
-       found a GPU that cannot be opened
+    3  it could not run: a file does not exist, a GPU's driver is installed and does not work,
+       or `doctor` found a GPU that cannot be opened
     4  nothing can be concluded
   130  interrupted; `fizeau run --resume DIR` continues the run
   101  a bug of fizeau";
@@ -106,7 +106,7 @@ pub struct Cli {
 pub enum Verb {
     /// Print the devices that can be measured, or the catalogue of known parts
     Devices(devices::DevicesArgs),
-    /// Check this machine for what would spoil measurements, and say how to fix it
+    /// Find faults of this machine that would spoil measurements, and say how to fix them
     Doctor(doctor::DoctorArgs),
     /// Print the suites: what each measures, how many cases, how long it takes
     Suites(suites::SuitesArgs),
@@ -131,15 +131,15 @@ pub enum Verb {
     Ab(ab::AbArgs),
     /// Check whether this node is fit for work: pass, fail or inconclusive, and what to do
     Accept(Box<accept::AcceptArgs>),
-    /// Check the bundle that an acceptance left: unchanged, signed by whom, verdict follows
+    /// Check the directory of an acceptance: is it unchanged, and who signed it
     Verify(verify::VerifyArgs),
-    /// Judge all nodes together: find GPUs, nodes and racks below contract, with the confidence
+    /// Judge all nodes together: find GPUs, nodes and racks below contract
     Fleet(fleet::FleetArgs),
     /// Learn a profile for `accept` from records of good machines, or print one
     Profile(profile::ProfileArgs),
-    /// Say what a language model can do on a part, or on the machine of a record
+    /// Project the speed of a language model on a part, or on the machine of a record
     Project(project::ProjectArgs),
-    /// Load a server and report latency and throughput, beside what its hardware allows
+    /// Send load to a server, and report its latency and throughput
     Load(Box<load::LoadArgs>),
     /// Print the shapes of a language model as a suite that `run` takes
     Shapes(shapes::ShapesArgs),
@@ -327,6 +327,8 @@ fn schema() -> anyhow::Result<ExitCode> {
     print_json(&fizeau_record::CURRENT.schema())
 }
 
+#[cfg(test)]
+mod grammar;
 #[cfg(test)]
 mod quoted;
 

@@ -19,7 +19,7 @@ pub struct LoadArgs {
     /// Tokens of an answer
     #[arg(long, allow_negative_numbers = true, value_name = "TOKENS", default_value_t = 1024)]
     pub osl: u32,
-    /// Of a prompt, tokens whose keys and values are there already (prefix cache)
+    /// Tokens of a prompt that the prefix cache already holds
     #[arg(long, allow_negative_numbers = true, value_name = "TOKENS", default_value_t = 0)]
     pub prefix: u32,
     /// Requests at once: 8, 1,4,16, or 1..128 (powers of two)

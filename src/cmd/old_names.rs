@@ -7,6 +7,17 @@ const OLD: &[(&str, &str, &str)] = &[
     ("report", "--against", "--vs"),
     ("ab", "--a-env", "--env-a"),
     ("ab", "--b-env", "--env-b"),
+    ("accept", "--baseline", "--vs"),
+    ("compare", "--threshold", "--least-effect"),
+    ("discover", "--seconds", "--budget"),
+    ("fleet", "--expect", "--expected"),
+    ("fleet", "--prometheus", "--textfile"),
+    ("fleet", "--signers", "--allowed-signers"),
+    ("fleet", "--write-fleet", "--out"),
+    ("load", "--devices", "--gpus"),
+    ("load", "--input", "--isl"),
+    ("load", "--output", "--osl"),
+    ("shapes", "--tp", "--layout"),
 ];
 
 /// A note for each old name among the words of a command line, the program's own name left out.
@@ -38,10 +49,14 @@ mod tests {
         let program = Cli::command();
         for (verb, old, new) in OLD {
             let command = program.find_subcommand(verb).expect(verb);
+            let all = [command].into_iter().chain(command.get_subcommands());
+            let named = all.flat_map(clap::Command::get_arguments);
             let has_name = |arg: &&clap::Arg| arg.get_long() == new.strip_prefix("--");
-            let arg = command.get_arguments().find(has_name).expect(new);
-            let aliases = arg.get_all_aliases().expect(old);
-            assert!(aliases.iter().any(|alias| Some(*alias) == old.strip_prefix("--")), "{old}");
+            let has_alias = |arg: &&clap::Arg| {
+                let aliases = arg.get_all_aliases().unwrap_or_default();
+                aliases.iter().any(|alias| Some(*alias) == old.strip_prefix("--"))
+            };
+            let arg = named.filter(has_name).find(has_alias).expect(old);
             let shown = arg.get_visible_aliases().unwrap_or_default();
             assert!(shown.is_empty(), "{old} is shown");
             let words = [*verb, "a", old, "b", old].map(str::to_owned);

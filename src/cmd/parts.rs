@@ -33,8 +33,16 @@ pub fn part_called<'a>(
     let ids = found.iter().map(|part| part.id.as_str()).collect::<Vec<_>>().join(", ");
     match (found.as_slice(), boards.as_slice()) {
         ([part], _) => Ok((part, None)),
-        (_, [part]) => Ok((part, Some(format!("{name}: {} is taken, of {ids}", part.id)))),
+        (_, [part]) => Ok((part, Some(format!("{name} may be {ids}: {} is used", part.id)))),
         ([], _) => {
+            if let Some(count) = count_before(catalogue, &wanted) {
+                let part = &name[count.len() + 1..];
+                return Err(Usage(format!(
+                    "{option} {name}: {option} takes a part without a number: write {option} \
+                     {part}, and the number of GPUs as --layout tp{count} (project) or --gpus \
+                     {count} (claim)"
+                )));
+            }
             let near = near::hint(name, catalogue.parts.iter().map(|part| part.id.as_str()));
             Err(Usage(format!(
                 "{option} {name}: no part has this name{near}, and there is no such record; \
@@ -43,6 +51,16 @@ pub fn part_called<'a>(
         }
         _ => Err(Usage(format!("{option} {name}: which of {ids}?"))),
     }
+}
+
+/// The number of GPUs that stands before a part's name, as in `8xh200`.
+fn count_before<'n>(catalogue: &Catalogue, name: &'n str) -> Option<&'n str> {
+    let (count, part) = name.split_once('x')?;
+    let is_part = catalogue.parts.iter().any(|one| {
+        one.id.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    });
+    let is_count = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    (is_count && is_part).then_some(count)
 }
 
 /// Hardware by a part's name, or by the paths of one record or of several of one machine, with `+`

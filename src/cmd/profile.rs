@@ -27,7 +27,8 @@ pub struct ProfileArgs {
 /// What to do with profiles.
 #[derive(Subcommand, Clone, Debug)]
 pub enum What {
-    /// Learn one from runs of good machines: three at least, better five of each of three nodes
+    /// Learn a profile from at least three runs of good machines, better five on each of three
+    /// nodes
     Learn(LearnArgs),
     /// Print a built-in profile, or the names of all
     Show {

@@ -16,13 +16,10 @@ pub struct ShapesArgs {
     /// What is asked of it
     #[command(flatten)]
     pub load: models::LoadArgs,
-    /// Devices that every layer is cut over
-    #[arg(long, allow_negative_numbers = true, value_name = "DEVICES", conflicts_with = "layout")]
-    pub tp: Option<u32>,
-    /// A layout: tp8, ep8, pp4, tp2pp4
-    #[arg(long, value_name = "LAYOUT")]
+    /// How the model is spread over devices: tp8, ep8, pp4, tp2pp4 [default: one device]
+    #[arg(long, alias = "tp", value_name = "LAYOUT")]
     pub layout: Option<String>,
-    /// Which products that read the same input are one: queries, keys and values; gate and up
+    /// Which products of the same input are fused into one: queries, keys and values; gate and up
     #[arg(long, value_enum, default_value_t = FormsChosen::Both)]
     pub forms: FormsChosen,
     /// Write the suite to this file and not to standard output; end it in .toml
@@ -33,7 +30,7 @@ pub struct ShapesArgs {
 /// Which products of a layer that read the same input are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormsChosen {
-    /// As most engines have them, and as projections look them up
+    /// Fused, as in most engines, and as projections look them up
     Fused,
     /// Each its own
     Separate,
@@ -59,9 +56,11 @@ pub fn run(args: &ShapesArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let model = args.load.model(&args.model, &catalogue)?;
     let scenario = args.load.scenario(&model, 1.0)?;
-    let layout = match (&args.layout, args.tp) {
-        (Some(layout), _) => layout.clone(),
-        (None, tp) => models::tensor(tp.unwrap_or(1)),
+    let layout = match args.layout.as_deref().map(|layout| (layout, layout.parse())) {
+        None => models::tensor(1),
+        // As `--tp 8` was written.
+        Some((_, Ok(devices))) => models::tensor(devices),
+        Some((layout, Err(_))) => layout.to_owned(),
     };
     let layout = models::layout_of(&layout, &model)?;
     let concurrency = &args.load.concurrency.0;

@@ -56,20 +56,20 @@ pub struct VerifyArgs {
     /// The directory of an acceptance
     #[arg(value_name = "BUNDLE")]
     pub bundle: PathBuf,
-    /// Whose keys are whose: the file that `ssh-keygen -Y verify` takes (ssh-keygen(1), ALLOWED
+    /// The file of signers and their keys that `ssh-keygen -Y verify` reads (ssh-keygen(1), ALLOWED
     /// SIGNERS)
     #[arg(long, value_name = "FILE", requires = "signer")]
     pub allowed_signers: Option<PathBuf>,
-    /// Who should have signed, as the file of allowed signers names them
+    /// The expected signer, by the name in the file of allowed signers
     #[arg(long, value_name = "ID", requires = "allowed_signers")]
     pub signer: Option<String>,
-    /// The node that it has to be of, as its verdict names it
+    /// The expected node, by the name in the verdict
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
     /// The word that `accept --challenge` was given
     #[arg(long, value_name = "WORD", value_parser = super::bundle::challenge)]
     pub challenge: Option<String>,
-    /// The date from which on it has to be: a bundle of an earlier day is another one
+    /// The earliest date: a bundle of an earlier day is refused
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = row::parse_date)]
     pub since: Option<String>,
 }

@@ -7,7 +7,7 @@ use fizeau_bench::{self as bench, Prepared, Rank, Unready, Workload, stream};
 use fizeau_device::{
     Device, DeviceError,
     clock::{self, Moment},
-    host::{self, RunDelay},
+    host::{self, RunDelay, Steal},
 };
 use fizeau_domain::{
     case::{Case, Point},
@@ -198,11 +198,11 @@ fn measure_workload(
         available: lost.available,
         stopped_by_quota: lost.by_quota,
         waited: lost.by_waiting,
+        stolen: lost.by_hypervisor,
         telemetry,
         integrity,
     };
-    let timer = measure::calibrate_on(device)?;
-    Ok((measurement, Witness { timer, clock_max, copies }))
+    Ok((measurement, Witness { timer: measure::calibrate_on(device)?, clock_max, copies }))
 }
 
 /// Each rank's own time of one iteration, where ranks have such.
@@ -310,6 +310,8 @@ struct Watch {
     /// on while the thread that feeds it waits, and where threads or ranks of this run share CPUs,
     /// which wait for each other.
     delay: Option<RunDelay>,
+    /// What the hypervisor had taken from their CPUs before; none where a GPU works.
+    stolen: Option<Steal>,
 }
 
 /// Shares that a case lost, 0..1; none where nobody counts.
@@ -318,15 +320,16 @@ struct Lost {
     available: Option<f64>,
     by_quota: Option<f64>,
     by_waiting: Option<f64>,
+    by_hypervisor: Option<f64>,
 }
 
 impl Lost {
-    /// The share that other processes took, before, after or during the case.
+    /// The share that other processes or machines took, before, after or during the case.
     fn to_others(&self) -> f64 {
         let around = self.available.map_or(0.0, |share| 1.0 - share);
         // A thread that a quota stops waits too, by the kernel's count.
         let during = self.by_waiting.unwrap_or(0.0) - self.by_quota.unwrap_or(0.0);
-        around.max(during)
+        around.max(during).max(self.by_hypervisor.unwrap_or(0.0))
     }
 }
 
@@ -342,16 +345,21 @@ impl Watch {
         };
         let has_cpus = is_host && threads <= properties.units && peers.processes() == 1;
         let delay = RunDelay::now().filter(|_| has_cpus);
-        Watch { since: clock::now(), before: host::groups().stopped(), threads, delay }
+        let stolen = Steal::now().filter(|_| has_cpus);
+        Watch { since: clock::now(), before: host::groups().stopped(), threads, delay, stolen }
     }
 
     /// What was lost since, of which the units that were there before and after are known.
     fn lost(&self, available: Option<f64>) -> Lost {
         let waited = self.delay.zip(RunDelay::now());
+        let stolen = self.stolen.as_ref().zip(Steal::now());
+        let stolen = stolen
+            .and_then(|(before, now)| now.share_since(before, self.since.elapsed(), self.threads));
         Lost {
             available,
             by_quota: self.by_quota(),
             by_waiting: waited.and_then(|(before, now)| now.share_since(&before)),
+            by_hypervisor: stolen,
         }
     }
 

@@ -234,14 +234,20 @@ fn a_disturbed_case_is_unclear_and_moves_no_other() {
     }
     let found = single(&before, &after);
     assert_eq!((found.count(Fate::Unclear), found.count(Fate::Same)), (8, CASES as usize - 8));
-    assert_eq!(found.rows[0].note.as_deref(), Some("disturbed: B had 50 % of its cores"));
+    assert_eq!(
+        found.rows[0].note.as_deref(),
+        Some("disturbed: B had 50 % of its cores, which other processes left to it")
+    );
     // Among replicates it is left out, and the others decide.
     let many = compare(
         &[before.clone(), run(3, 0.0, |_| false)],
         &[after, run(4, 0.0, |_| false), run(5, 0.0, |_| false)],
     );
     assert_eq!((many.rows[0].fate, many.count(Fate::Unclear)), (Fate::Same, 0));
-    assert_eq!(many.rows[0].note.as_deref(), Some("disturbed: B1 had 50 % of its cores"));
+    assert_eq!(
+        many.rows[0].note.as_deref(),
+        Some("disturbed: B1 had 50 % of its cores, which other processes left to it")
+    );
 }
 
 /// One run of B among three of A has no scatter: whatever is its own alone looks like a change.

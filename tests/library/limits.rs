@@ -291,6 +291,7 @@ impl Row {
             available: None,
             stopped_by_quota: None,
             waited: None,
+            stolen: None,
             telemetry: None,
             integrity: None,
             started: None,

@@ -642,7 +642,7 @@ fn l2_is_stated_only_where_what_it_would_be_made_of_is_known() {
         assert!(row["tpot_measured_seconds"].is_null(), "{row}");
         assert_eq!(row["rests_on"], "L1", "{row}");
         let why = row["no_l2_because"].as_str().expect("a reason");
-        assert!(why.contains("least time") || why.contains("nothing but limits"), "{why}");
+        assert!(why.contains("least time") || why.contains("only limits are known"), "{why}");
         let rate = row["user_tokens_per_second"].as_f64().expect("a rate");
         let serial = row["tpot_serial_seconds"].as_f64().expect("L1");
         assert!((rate * serial - 1.0).abs() < 1e-9, "{row}");

@@ -78,7 +78,7 @@ fn parts_whose_figures_rest_on_unlike_things_are_ranked_by_l1() {
     let bare = Hardware { name: "bare".into(), ..part("h200-sxm", false) };
     let projected = sides(vec![known.clone(), bare.clone()]);
     let document = report::projection(&projected);
-    assert!(warnings(&document).contains("Compared by L1, which all have"));
+    assert!(warnings(&document).contains("compared by L1, the best tier known"));
     let ranking = table(&document, "ranking");
     assert_eq!(cells(ranking, "basis"), [&text("L1"), &text("L1")]);
     let rates = cells(ranking, "gpu_output_tokens_per_second");
@@ -100,7 +100,7 @@ fn parts_whose_figures_rest_on_unlike_things_are_ranked_by_l1() {
 #[test]
 fn no_rank_is_given_where_limits_are_of_different_kinds() {
     let document = report::projection(&sides(vec![host(), part("h200-sxm", true)]));
-    assert!(warnings(&document).contains("Not ranked"), "{}", warnings(&document));
+    assert!(warnings(&document).contains("are not ranked"), "{}", warnings(&document));
     let ranking = table(&document, "ranking");
     assert_eq!(cells(ranking, "rank"), [&Cell::Absent, &Cell::Absent]);
     assert_eq!(cells(ranking, "on"), [&text("a host"), &text("h200-sxm")]);
@@ -157,7 +157,7 @@ fn layouts_that_rest_on_unlike_things_are_told() {
         warnings(&report::projection(&projected))
     };
     let said = of(&["tp1", "tp8"]);
-    assert!(said.contains("its layouts rest on different things (tp1 "), "{said}");
+    assert!(said.contains("its layouts rest on different sources (tp1 "), "{said}");
     assert!(said.contains("messages as in L1"), "{said}");
     for alike in [&["tp1"][..], &["tp8"]] {
         assert!(!of(alike).contains("its layouts rest"), "{alike:?}");

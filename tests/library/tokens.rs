@@ -222,7 +222,7 @@ fn machines_read_what_people_read() {
         assert!(light > 0.0 && light <= serial && serial <= best);
     }
     let notes = shown["notes"].to_string();
-    assert!(notes.contains("h200-sxm is taken"), "{notes}");
+    assert!(notes.contains("h200-sxm is used"), "{notes}");
     let host = "results/epyc-9005/2026-11-21-kvm-2-cores";
     let shown = json(&["project", "llama-3.2-1b", "--on", host, "--concurrency", "1", "--json"]);
     let point = &shown["tables"]["points"][0];
@@ -238,8 +238,16 @@ fn shapes_can_be_planned() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("shapes.toml");
     let path = path.to_str().expect("UTF-8");
-    let said =
-        fizeau(&["shapes", "llama-3.2-1b", "--tp", "2", "--concurrency", "1,8", "--out", path]);
+    let said = fizeau(&[
+        "shapes",
+        "llama-3.2-1b",
+        "--layout",
+        "tp2",
+        "--concurrency",
+        "1,8",
+        "--out",
+        path,
+    ]);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let said = fizeau(&["list", "--suite", path, "--device", "host"]);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));

@@ -126,7 +126,7 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["list", "--backend", "cuda9"], "(nearest: cuda); there are"),
         (&["list", "--backend", "fake:hicc"], "hicc"),
         (&["compare", "a"], "--vs"),
-        (&["compare", "a", "b", "--threshold", "much"], "0.05 or 5%"),
+        (&["compare", "a", "b", "--least-effect", "much"], "0.05 or 5%"),
         (&["compare", "a", "b", "--waive", "["], "is not a selector"),
         (&["launch", "-n", "2", "--", "run", "--devise=cuda"], "--device"),
         (&["run", "--set-limits", "--device", "host"], "power-frontier"),
@@ -431,7 +431,7 @@ fn a_slower_run_is_a_regression() {
     let missed = with(&["--waive", "gemm"]);
     assert_eq!(missed.code, Some(1), "{}{}", missed.out, missed.err);
     assert!(missed.out.contains("knows no case"), "{}", missed.out);
-    let lenient = with(&["--threshold", "20%"]);
+    let lenient = with(&["--least-effect", "20%"]);
     assert_eq!(lenient.code, Some(0), "{}", lenient.err);
     let json = say(&mut place.fizeau(["compare", "a", "c", "--json"]));
     serde_json::from_str::<serde_json::Value>(&json.out).expect("JSON");

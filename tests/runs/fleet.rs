@@ -52,7 +52,7 @@ fn a_recipe_that_is_wrong_is_a_wrong_command_line() {
 pub fn planted(more: &[&str]) -> Place {
     let place = Place::new();
     fs::write(place.path("fleet.toml"), RECIPE).expect("written");
-    let args = ["fleet", "simulate", "fleet.toml", "--gpus", "400", "--write-fleet", "fleet"];
+    let args = ["fleet", "simulate", "fleet.toml", "--gpus", "400", "--out", "fleet"];
     say(&mut place.fizeau(args.iter().chain(more))).ended(0);
     place
 }
@@ -65,7 +65,7 @@ pub fn survey(place: &Place, more: &[&str]) -> Said {
 fn a_planted_fleet_is_surveyed_with_labels_missing_nodes_and_tables() {
     let place = planted(&["--set", "missing_nodes=0.1", "--set", "faulty=0.1"]);
     let labels = ["--labels", "fleet/labels.csv", "--expected", "fleet/expected.csv"];
-    let files = ["--csv", "all.csv", "--prometheus", "fleet.prom"];
+    let files = ["--csv", "all.csv", "--textfile", "fleet.prom"];
     let all: Vec<&str> = ["fleet/store"].iter().chain(&labels).chain(&files).copied().collect();
     let said = survey(&place, &all);
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);

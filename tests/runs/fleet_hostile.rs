@@ -22,7 +22,7 @@ const MANY: usize = 20_000;
 fn place() -> Place {
     let place = Place::new();
     fs::write(place.path("fleet.toml"), RECIPE).expect("written");
-    let args = ["fleet", "simulate", "fleet.toml", "--gpus", "240", "--write-fleet", "planted"];
+    let args = ["fleet", "simulate", "fleet.toml", "--gpus", "240", "--out", "planted"];
     say(&mut place.fizeau(args.iter().chain(&["--set", "faulty=0"]))).ended(0);
     let mut rows = String::new();
     for day in fs::read_dir(place.path("planted/store")).expect("days").flatten() {

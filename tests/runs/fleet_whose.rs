@@ -146,7 +146,7 @@ fn a_node_that_hides_is_accounted_for() {
             let names: String = (0..8).map(|at| format!("n{at:04}\n")).collect();
             fs::write(place.path("nodes"), names).expect("written");
         },
-        &["--expect", "nodes"],
+        &["--expected", "nodes"],
     );
     has(&listed, 4, &["7 of 8 nodes", "8 nodes planned = 7 measured + 1 missing: n0005"]);
     // A GPU or a metric less than the others have.
@@ -265,16 +265,16 @@ fn what_was_collected_is_known_again_and_a_signature_decides() {
     fs::write(place.path("signers"), signers).expect("written");
     // Signed by another node's key.
     run(&["-Y", "sign", "-q", "-n", "fizeau", "-f", "n0006", "bundles/evil/manifest.json"]);
-    let args = ["fleet", "survey", "bundles", "--signers", "signers"];
+    let args = ["fleet", "survey", "bundles", "--allowed-signers", "signers"];
     let said = say(&mut place.fizeau(args));
-    has(&said, 1, &["node n0005", "not signed by a key that --signers has for n0005"]);
+    has(&said, 1, &["node n0005", "not signed by a key that --allowed-signers has for n0005"]);
     // The store has rows that nobody signed, until signed bundles alone are collected.
-    let args = ["fleet", "survey", "store", "--signers", "signers"];
+    let args = ["fleet", "survey", "store", "--allowed-signers", "signers"];
     assert_eq!(say(&mut place.fizeau(args)).code, Some(3));
     fs::remove_dir_all(place.path("store")).expect("removed");
-    assert_eq!(collect(&["--signers", "signers"]).code, Some(0));
+    assert_eq!(collect(&["--allowed-signers", "signers"]).code, Some(0));
     has(&say(&mut place.fizeau(args)), 1, &["FAIL  8 nodes", "node n0005"]);
-    let wrong = ["fleet", "survey", "bundles", "--signers", "nothing"];
+    let wrong = ["fleet", "survey", "bundles", "--allowed-signers", "nothing"];
     assert_eq!(say(&mut place.fizeau(wrong)).code, Some(3));
 }
 

@@ -11,9 +11,9 @@ use std::{fs, thread, time::Duration};
 
 /// What all trials here are sent. One in a thousand trials of equal sides may name a winner.
 const SHORT: [&str; 12] = [
-    "--input",
+    "--isl",
     "40",
-    "--output",
+    "--osl",
     "8",
     "--out",
     "out",

@@ -54,7 +54,7 @@ const KEY: &str = "sk-planted-7f31c0";
 const HEADER: &str = "hd-planted-5b2e91";
 const QUERY: &str = "qu-planted-c47d08";
 
-const SHORT: [&str; 6] = ["--input", "40", "--output", "8", "--out", "out"];
+const SHORT: [&str; 6] = ["--isl", "40", "--osl", "8", "--out", "out"];
 
 fn load(place: &Place, url: &str, args: &[&str]) -> Said {
     say(&mut place.fizeau(["load", url].iter().chain(&SHORT).chain(args)))
@@ -138,7 +138,7 @@ fn the_highest_rate_is_searched_and_a_plan_is_made() {
     // Two slots of 40 ms: 50 requests a second at most.
     let server = Server::start(&place, &["--slots", "2", "--service", "fixed=40ms"]);
     let args = ["--rate", "10..320", "--requests", "60", "--warmup", "0", "--search", "1"];
-    let slo = ["--slo", "e2el=150ms", "--slo-share", "90%", "--target", "200", "--devices", "4"];
+    let slo = ["--slo", "e2el=150ms", "--slo-share", "90%", "--target", "200", "--gpus", "4"];
     let arrivals = ["--arrivals", "constant", "--metrics-every", "100ms"];
     let told = load(&place, &server.url, &[&args[..], &slo, &arrivals].concat());
     assert_eq!(told.code, Some(0), "{}", told.err);
@@ -329,7 +329,7 @@ fn a_client_that_was_stopped_condemns_no_server() {
     for told in [&told, &report] {
         let said = words(told);
         assert!(
-            said.contains("40 requests/s, open loop: the client itself was late: by 1."),
+            said.contains("40 requests/s, open loop: the client itself was late: it sent 1."),
             "{said}"
         );
         assert!(said.contains("This level says nothing of the server"), "{said}");
@@ -423,7 +423,7 @@ fn keys_and_prompts_are_nowhere_unless_they_are_asked_for() {
     let place = Place::new();
     let server = Server::start(&place, &["--ask-for-key"]);
     let run = |out: &str, key: Option<&str>, more: &[&str]| {
-        let args = ["load", &server.url, "--input", "40", "--output", "4", "--out", out];
+        let args = ["load", &server.url, "--isl", "40", "--osl", "4", "--out", out];
         let mut load = place.fizeau(args.iter().chain(more));
         load.args(["--concurrency", "2", "--requests", "6", "--warmup", "0"]);
         load.env_remove("FIZEAU_API_KEY");
@@ -447,7 +447,7 @@ fn keys_and_prompts_are_nowhere_unless_they_are_asked_for() {
     }
     // A server that sends the key back in its answers.
     let echo = Server::start(&place, &[&format!("--text={KEY} z")]);
-    let args = ["load", &echo.url, "--input", "4", "--output", "4", "--out", "echo"];
+    let args = ["load", &echo.url, "--isl", "4", "--osl", "4", "--out", "echo"];
     let mut load = place.fizeau(args);
     load.args(["--concurrency", "1", "--requests", "2", "--warmup", "0", "--keep-prompts"]);
     let told = say(load.env("FIZEAU_API_KEY", KEY));
@@ -638,7 +638,7 @@ fn command_lines_that_mean_nothing_are_refused() {
         (&[url], 2, "--rate R (open loop)"),
         (&[url, "--rate", "4", "--concurrency", "4"], 2, "cannot be used with"),
         (&[url, "--rate", "0"], 2, "it is not above 0"),
-        (&[url, "--rate", "4", "--input", "many"], 2, "write a number of tokens"),
+        (&[url, "--rate", "4", "--isl", "many"], 2, "write a number of tokens"),
         (&[url, "--rate", "4", "--set", "max_tokens=4"], 2, "--length-field decide"),
         (&[url, "--rate", "1000000", "--duration", "1h"], 2, "are more than"),
         (&[url, "--trace", "none.csv"], 3, "none.csv"),
@@ -759,5 +759,31 @@ fn the_self_test_tells_what_it_tried() {
     }
     for words in ["beside the recursion", "server's own stamps", "tokens received", "open loop"] {
         assert!(passed(words).is_some(), "{words}");
+    }
+}
+
+#[test]
+fn a_server_that_lacks_an_interface_leads_to_the_other_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while let Ok(1..) = stream.read(&mut piece) {
+                    let _ = stream.write_all(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
+                }
+            });
+        }
+    });
+    let place = Place::new();
+    for (endpoint, other) in [("completions", "chat"), ("chat", "completions")] {
+        let args = ["load", &url, "--model", "m", "--rate", "4", "--endpoint", endpoint];
+        let said = say(place.fizeau(args).args(SHORT)).ended(3);
+        let words = format!(
+            "(status 4xx: status 404), so that no load was sent; the server may \
+                             offer the other interface: --endpoint {other}"
+        );
+        assert!(said.err.contains(&words), "{}", said.err);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 #[test]
 fn a_search_keeps_its_budget_and_records_every_shape() {
     let place = Place::new();
-    let args = ["discover", "--gemm", "f32", "--seconds", "4", "--device", "host", "--out", "out"];
+    let args = ["discover", "--gemm", "f32", "--budget", "4s", "--device", "host", "--out", "out"];
     let said = say(&mut place.fizeau(args)).ended(0);
     let record = place.record("out");
     assert_eq!(record.outcomes.len(), record.header.plan.len());
@@ -37,9 +37,9 @@ fn what_cannot_be_searched_is_refused() {
     let place = Place::new();
     for (args, words) in [
         (&["--gemm", "f31"][..], "one of f64, f32"),
-        (&["--gemm", "f32", "--seconds", "0"], "--seconds: 0 must be above 0"),
+        (&["--gemm", "f32", "--budget", "0"], "--budget: 0 s must be above 0"),
         (&["--gemm", "f32", "--suite", "quick"], "cannot be used with"),
-        (&["--seconds", "5"], "--gemm"),
+        (&["--budget", "5s"], "--gemm"),
         (&["--gemm", "nvfp4", "--device", "host", "--out", "out"], "plans no case on this device"),
     ] {
         let said = say(&mut place.fizeau(["discover"].iter().chain(args)));

@@ -5,11 +5,21 @@ use crate::{
     program::{Place, ended, planned, say},
     skipped,
 };
-use fizeau_domain::{outcome::Outcome, units::Bytes};
+use fizeau_domain::{
+    outcome::{Measurement, Outcome, Taker},
+    units::{Bytes, Seconds},
+};
+use fizeau_record::Record;
 use std::{
     fs, io,
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -240,7 +250,7 @@ fn a_clock_that_stands_still_is_an_error_and_no_endless_wait() {
                 child.kill().expect("it is there");
                 panic!("{args:?} does not end");
             }
-            std::thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(10));
         }
         let said = crate::program::said(child.wait_with_output().expect("it ended"));
         assert_eq!(said.code, Some(3), "{args:?}: {}{}", said.out, said.err);
@@ -291,23 +301,133 @@ impl Drop for Spinners {
     }
 }
 
-#[test]
-fn other_processes_that_take_the_cpus_are_counted_within_each_case() {
-    let place = Place::new();
-    fs::write(place.path("little.toml"), SUITE).expect("the suite is written");
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let spinners = Spinners::new(cpus);
-    let args =
-        ["run", "--device", "host", "--suite", "little.toml", "--out", "out", "compute", "gemm"];
-    let said = say(&mut place.fizeau(args));
-    drop(spinners);
+/// A run of cases of arithmetic and products, whose threads are on all CPUs.
+fn run_of_all_cpus(place: &Place, command: &mut Command) -> (Record, String) {
+    let said = say(command);
     assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.err);
     let record = place.record("out");
-    let measured: Vec<_> = record.outcomes.iter().filter_map(|one| one.measured()).collect();
-    assert!(measured.len() >= 2, "{}", said.out);
-    for one in measured {
-        let waited = one.waited.expect("this kernel counts what threads wait");
-        assert!(waited > 0.2, "{}: {waited}", one.case);
-        assert!(one.disturbed(), "{}: {:?} of its CPUs left", one.case, one.share_left());
+    assert!(record.outcomes.iter().filter(|one| one.measured().is_some()).count() >= 2);
+    (record, said.out.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn measured(record: &Record) -> impl Iterator<Item = &Measurement> {
+    record.outcomes.iter().filter_map(Outcome::measured)
+}
+
+const ON_ALL_CPUS: [&str; 8] =
+    ["run", "--device", "host", "--suite", "little.toml", "--out", "out", "compute"];
+
+#[test]
+fn one_and_two_processes_for_each_cpu_disturb_every_case_and_none_disturbs_no_case() {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    for for_each in [0, 1, 2] {
+        let place = Place::new();
+        fs::write(place.path("little.toml"), SUITE).expect("the suite is written");
+        let before = some_process_waited();
+        let spinners = Spinners::new(cpus * for_each);
+        let (record, report) = run_of_all_cpus(&place, &mut place.fizeau(&ON_ALL_CPUS));
+        drop(spinners);
+        let words = "other processes took CPU time on the same cores";
+        if for_each == 0 {
+            // Whether this machine was quiet says the kernel's own count of the whole machine.
+            let Some(others) =
+                some_process_waited().zip(before).map(|(after, was)| Seconds(after.0 - was.0))
+            else {
+                return skipped::because("quiet", "no /proc/pressure/cpu");
+            };
+            if others.0 > 0.01 {
+                println!("not quiet: some process waited for {others}");
+                continue;
+            }
+            assert!(measured(&record).all(|one| !one.disturbed()), "{report}");
+            assert!(!report.contains(words), "{report}");
+            continue;
+        }
+        for one in measured(&record) {
+            let waited = one.waited.expect("this kernel counts what threads wait");
+            assert!(waited > 0.2, "{for_each} for each CPU, {}: {waited}", one.case);
+            assert_eq!(one.taken_by(), Some(Taker::Processes), "{}", one.case);
+        }
+        assert!(report.contains(words), "{report}");
+    }
+}
+
+/// How long some process of this machine waited for a CPU, since it started.
+fn some_process_waited() -> Option<Seconds> {
+    let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let total = text.lines().next()?.rsplit_once("total=")?.1;
+    Some(Seconds(total.parse::<f64>().ok()? * 1e-6))
+}
+
+/// A `/proc/stat` in which a hypervisor takes this share of each CPU for others: a thread writes it
+/// anew while the program runs.
+struct Stolen {
+    is_over: Arc<AtomicBool>,
+    writer: Option<thread::JoinHandle<()>>,
+}
+
+impl Stolen {
+    fn begin(path: PathBuf, share: f64) -> Stolen {
+        let cpus = fs::read_to_string("/proc/stat").expect("a kernel that counts");
+        let cpus = cpus.lines().filter(|line| line.starts_with("cpu")).count() - 1;
+        let (is_over, since) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        let text = move || {
+            let ticks = (since.elapsed().as_secs_f64() * share * 100.0) as u64;
+            let line = |name: String| format!("{name} 9 0 9 9 0 0 0 {ticks:010} 0 0\n");
+            let all = std::iter::once("cpu ".to_owned());
+            let each = (0..cpus).map(|cpu| format!("cpu{cpu}"));
+            all.chain(each).map(line).collect::<String>()
+        };
+        fs::write(&path, text()).expect("written");
+        let ends = Arc::clone(&is_over);
+        let writer = thread::spawn(move || {
+            let file = fs::OpenOptions::new().write(true).open(path).expect("it is there");
+            while !ends.load(Ordering::Relaxed) {
+                // Always as long: what is read is never half of it.
+                file.write_all_at(text().as_bytes(), 0).expect("written");
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        Stolen { is_over, writer: Some(writer) }
+    }
+}
+
+impl Drop for Stolen {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.writer.take().map(|writer| writer.join().expect("it wrote"));
+    }
+}
+
+#[test]
+fn time_that_a_hypervisor_takes_disturbs_every_case_and_is_named() {
+    for share in [0.0, 0.5] {
+        let place = Place::new();
+        fs::write(place.path("little.toml"), SUITE).expect("the suite is written");
+        let stat = place.path("stat");
+        let stolen = Stolen::begin(stat.clone(), share);
+        let program = place.fizeau(&ON_ALL_CPUS);
+        let mut within = Command::new("unshare");
+        let script = "mount --bind \"$1\" /proc/stat && shift && exec \"$@\"";
+        within.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]).arg(&stat);
+        within.arg(program.get_program()).args(program.get_args()).current_dir(place.path(""));
+        within.env("FIZEAU_LIBRARY_PATH", place.path(""));
+        let mut attempt = Command::new("unshare");
+        attempt.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]).arg(&stat);
+        if say(attempt.arg("true")).code != Some(0) {
+            return skipped::because("mount", "this system lets nobody replace /proc/stat");
+        }
+        let (record, report) = run_of_all_cpus(&place, &mut within);
+        drop(stolen);
+        for one in measured(&record) {
+            let taken = one.stolen.expect("it is counted");
+            match share > 0.0 {
+                // One tick of each CPU is left out, of a case that lasts for some 15.
+                true => assert!((0.3..0.6).contains(&taken), "{}: {taken}", one.case),
+                false => assert!(taken < 0.01, "{}: {taken}", one.case),
+            }
+            assert!(share == 0.0 || one.disturbed(), "{}", one.case);
+        }
+        assert_eq!(report.contains("the hypervisor"), share > 0.0, "{report}");
     }
 }

@@ -189,6 +189,7 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         available: None,
         stopped_by_quota: None,
         waited: None,
+        stolen: None,
         telemetry: None,
         integrity: None,
     }

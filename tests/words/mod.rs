@@ -32,6 +32,27 @@ const GONE: &[(&str, &str)] = &[
     ("fetch for both", "multicast"),
 ];
 
+/// Wordings that are gone from the prose of pages: README and docs, without the appendix, whose
+/// pages programs print. Code between backquotes and in blocks is as programs write it.
+const GONE_FROM_PAGES: &[(&str, &str)] = &[
+    ("nobody", "no user, no rank, no source, .."),
+    ("anybody", "any user, anyone"),
+    ("whoever", "the holder, the author, a user who"),
+    ("is told", "is reported, is an input of"),
+    ("are told", "are reported"),
+    ("was told", "was reported"),
+    ("not told", "unknown, not reported"),
+    ("told from", "distinguished from"),
+    ("tells of", "reports"),
+    ("what is not", "name the thing: unknown values, other fields"),
+    ("of which one speaks", "that a figure is about"),
+    ("how surely", "with what confidence"),
+    ("that that", "one \"that\", or two sentences"),
+    ("so much so", "so that"),
+    ("is nobody's", "is private"),
+    ("what came out", "the output"),
+];
+
 /// Folders and files that are read. Two pages are printed by programs whose tables have columns of
 /// these names.
 const READ: &[&str] = &["src", "crates", "data/suites", "docs", "README.md", "CONTRIBUTING.md"];
@@ -51,6 +72,9 @@ pub fn faults() -> Vec<String> {
             faults.extend(faults_of(&name, &text));
             if name.ends_with(".md") {
                 faults.extend(sizes_of(&name, &text));
+                if !name.starts_with("docs/appendix/") && !name.starts_with("crates/") {
+                    faults.extend(faults_of_page(&name, &text));
+                }
             }
         }
     }
@@ -71,8 +95,37 @@ fn files(path: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The prose of a page, line by line: without blocks of code and without code between backquotes.
+fn prose(text: &str) -> String {
+    let mut is_code = false;
+    let mut is_span = false;
+    let mut prose = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code && !line.starts_with("    ") {
+            is_span &= !line.trim().is_empty();
+            for (at, piece) in line.split('`').enumerate() {
+                is_span ^= at > 0;
+                prose += if is_span { " ` " } else { piece };
+            }
+        }
+        prose.push('\n');
+    }
+    prose
+}
+
+/// The words that are gone from the prose of a page, with their lines.
+pub fn faults_of_page(name: &str, text: &str) -> Vec<String> {
+    found(name, &prose(text), GONE_FROM_PAGES)
+}
+
 /// The words of a text that are gone, with their lines.
 pub fn faults_of(name: &str, text: &str) -> Vec<String> {
+    found(name, text, GONE)
+}
+
+fn found(name: &str, text: &str, gone: &[(&str, &str)]) -> Vec<String> {
     // Words one after the other, each with its line; marks of comments are none.
     let lines = text.lines().enumerate();
     let words: Vec<(String, usize)> = lines
@@ -84,7 +137,7 @@ pub fn faults_of(name: &str, text: &str) -> Vec<String> {
         })
         .collect();
     let mut faults = Vec::new();
-    for (gone, instead) in GONE {
+    for (gone, instead) in gone {
         let parts: Vec<&str> = gone.split(' ').collect();
         for window in words.windows(parts.len()) {
             if window.iter().zip(&parts).all(|((word, _), part)| word == part) {

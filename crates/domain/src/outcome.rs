@@ -7,6 +7,7 @@ use crate::{
     units::{Celsius, Joules, Megahertz, Seconds, Watts},
 };
 use serde::Deserialize;
+use std::fmt;
 
 /// What became of one case. The plan has one for each of its cases; none is ever left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,6 +120,10 @@ pub struct Measurement {
     /// that could have run waited for a CPU, because others were on it. None where the kernel does
     /// not count it.
     pub waited: Option<f64>,
+    /// Of a host in a virtual machine: the share of the time from the first warm-up to the last
+    /// sample for which the hypervisor had the CPUs of its threads run others. None where the
+    /// kernel does not count it.
+    pub stolen: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     pub telemetry: Option<Telemetry>,
     /// What bitwise comparisons found, where the case makes some (`sdc/...`).
@@ -300,6 +305,27 @@ impl Integrity {
 
 /// Below this share of the units' arithmetic a case counts as disturbed.
 pub const AVAILABLE_MIN: f64 = 0.8;
+
+/// What takes CPU time from a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taker {
+    /// A quota of a control group.
+    Quota,
+    /// The hypervisor, which ran other machines on the same CPUs.
+    Hypervisor,
+    /// Other processes on the same cores.
+    Processes,
+}
+
+impl fmt::Display for Taker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Taker::Quota => "a CPU quota",
+            Taker::Hypervisor => "the hypervisor",
+            Taker::Processes => "other processes",
+        })
+    }
+}
 
 /// The state of the caches before each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -484,8 +510,8 @@ impl Outcome {
 
 impl Measurement {
     /// Whether less than [`AVAILABLE_MIN`] of its units was there for the case: by a CPU quota, or
-    /// by other processes on the same cores, before and after it or while it ran. What was measured
-    /// is then not the machine alone.
+    /// by other processes on the same cores, before and after it or while it ran, or by a
+    /// hypervisor. What was measured is then not the machine alone.
     pub fn disturbed(&self) -> bool {
         self.share_left().is_some_and(|share| share < AVAILABLE_MIN)
     }
@@ -495,20 +521,33 @@ impl Measurement {
         self.stopped_by_quota.is_some_and(|share| 1.0 - share < AVAILABLE_MIN)
     }
 
+    /// What took the most of its units, where so little was left that it counts as disturbed.
+    pub fn taken_by(&self) -> Option<Taker> {
+        if !self.disturbed() {
+            return None;
+        }
+        let by_hypervisor = self.stolen.filter(|share| 1.0 - share < AVAILABLE_MIN);
+        Some(match by_hypervisor {
+            _ if self.held_by_quota() => Taker::Quota,
+            Some(stolen) if stolen >= self.waited.unwrap_or(0.0) => Taker::Hypervisor,
+            _ => Taker::Processes,
+        })
+    }
+
     /// The share of its units that was there for the case, 0..1: the least of what a probe before
-    /// and after it found, what a quota left, and what the kernel's count of run delay left while
-    /// it ran. None where none of the three is known.
+    /// and after it found, what a quota left, and what the kernel's counts of run delay and of
+    /// stolen time left while it ran. None where none of the four is known.
     pub fn share_left(&self) -> Option<f64> {
-        let [quota, waited] =
-            [self.stopped_by_quota, self.waited].map(|lost| lost.map(|share| 1.0 - share));
-        [self.available, quota, waited].into_iter().flatten().min_by(f64::total_cmp)
+        let lost = [self.stopped_by_quota, self.waited, self.stolen].into_iter().flatten();
+        let left = lost.map(|share| 1.0 - share);
+        self.available.into_iter().chain(left).min_by(f64::total_cmp)
     }
 
     /// What disturbed it, in words that follow a run's name; `None` where nothing did.
     pub fn disturbance(&self) -> Option<String> {
-        let share = self.share_left().filter(|_| self.disturbed())? * 100.0;
-        let quota = if self.held_by_quota() { ", which a CPU quota left to it" } else { "" };
-        Some(format!("had {share:.0} % of its cores{quota}"))
+        let share = self.share_left()? * 100.0;
+        let taker = self.taken_by()?;
+        Some(format!("had {share:.0} % of its cores, which {taker} left to it"))
     }
 
     /// The median in a state of the caches: the headline's, or that of the samples beside it; none

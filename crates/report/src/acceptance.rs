@@ -67,7 +67,7 @@ pub fn document(report: &Report, series: &[&Sample]) -> Document {
     let ended = match (&report.ended, report.complete) {
         (Some(ended), _) => format!(" to {ended}"),
         (None, true) => String::new(),
-        (None, false) => ", not ended".to_owned(),
+        (None, false) => ", unfinished".to_owned(),
     };
     Document {
         title: format!("{word}: {node}{mark}"),
@@ -87,7 +87,7 @@ fn summary(report: &Report) -> Block {
         (Verdict::Pass, _) => "Nothing to do: the node is fit for work as far as this level sees.",
         (Verdict::Fail, Some(_)) => "Take the node out of service.",
         (Verdict::Fail, None) => "Take the node out of service and look at what failed.",
-        (_, _) if !report.complete => "Run it again: it did not come to its end.",
+        (_, _) if !report.complete => "Run it again: the acceptance did not finish.",
         (_, _) => "Nothing can be concluded yet.",
     };
     let action = report.action.map(|action| format!(" What to do: {action}.")).unwrap_or_default();
@@ -103,7 +103,7 @@ fn summary(report: &Report) -> Block {
 fn failures(report: &Report) -> Vec<String> {
     let mut by_cause: BTreeMap<(String, String), Vec<&Judged>> = BTreeMap::new();
     for one in report.checks.iter().filter(|one| one.verdict == Verdict::Fail) {
-        let cause = one.cause.map_or("not known".to_owned(), |cause| cause.to_string());
+        let cause = one.cause.map_or("unknown cause".to_owned(), |cause| cause.to_string());
         by_cause.entry((one.device.clone(), cause)).or_default().push(one);
     }
     let line = |((device, cause), rows): ((String, String), Vec<&Judged>)| {

@@ -104,7 +104,7 @@ fn unfit(record: &Record) -> Option<String> {
     let kinds = [
         (count(Measurement::disturbed), "lost CPU time to other processes or a quota"),
         (count(is_noisy), "scatter by more than 5 %"),
-        (count(|one| one.doubt().is_some()), "mix two states of the machine"),
+        (count(|one| one.doubt().is_some()), "had two states of the machine"),
     ];
     let kinds = kinds.iter().filter(|(count, _)| *count > 0);
     let kinds: Vec<String> = kinds.map(|(count, words)| format!("{count} {words}")).collect();

@@ -167,8 +167,8 @@ pub fn sentences(record: &Record) -> Vec<String> {
     [
         (
             Kind::TwoStates,
-            "of this run mix two states of the machine. Their medians depend on when sampling \
-             ended, so that no share and no ratio is computed from them",
+            "of this run had two states of the machine. Such a median depends on when sampling \
+             ended, so that no share and no ratio is computed from it",
         ),
         (
             Kind::HotSlower,
@@ -177,7 +177,7 @@ pub fn sentences(record: &Record) -> Vec<String> {
         ),
         (
             Kind::LatencyFalls,
-            "of latency lie below that of a shorter chain: a cache answered some of the loads",
+            "of latency fell below that of a shorter chain: a cache answered some of the loads",
         ),
         (
             Kind::MemoryFaster,

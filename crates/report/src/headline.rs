@@ -14,7 +14,7 @@ use fizeau_domain::{
         AttentionKind, Collective, CollectivePoint, Launching, Point, StreamOperation, Transfer,
     },
     dtype::Dtype,
-    outcome::Measurement,
+    outcome::{Measurement, Taker},
     spec::{Bound, Tier},
     units::{BytesPerSecond, FlopsPerSecond},
 };
@@ -169,8 +169,11 @@ fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
         reasons.push(format!("CPU quota{}", of.unwrap_or_default()));
     } else if let Some(waited) = measurement.waited.filter(|waited| *waited >= WAITED_MIN) {
         reasons.push(format!("other processes took {:.0} % of its CPU time", waited * 100.0));
-    } else if measurement.disturbed() {
+    } else if measurement.taken_by() == Some(Taker::Processes) {
         reasons.push("other processes took CPU time".to_owned());
+    }
+    if let Some(stolen) = measurement.stolen.filter(|stolen| *stolen >= WAITED_MIN) {
+        reasons.push(format!("the hypervisor took {:.0} % of its CPU time", stolen * 100.0));
     }
     let least = measurement.summary.min / measurement.summary.median;
     if least < BEST_MIN {

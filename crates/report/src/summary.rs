@@ -12,7 +12,7 @@ use super::{
 };
 use fizeau_domain::{
     case::Point,
-    outcome::{AVAILABLE_MIN, Cache, Measurement, Outcome},
+    outcome::{AVAILABLE_MIN, Cache, Measurement, Outcome, Taker},
     spec::{Bound, Tier},
     stats::{interval::TOO_FEW, quantile},
     text::counted,
@@ -227,17 +227,25 @@ fn held_by_quota(record: &Record) -> Option<String> {
     ))
 }
 
-/// Where other processes took CPU time on the same cores.
+/// Where other processes or a hypervisor took CPU time on the same cores.
 fn disturbed(record: &Record) -> Option<String> {
-    let by_others = |one: &&Measurement| one.disturbed() && !one.held_by_quota();
+    let by_others =
+        |one: &&Measurement| matches!(one.taken_by(), Some(Taker::Processes | Taker::Hypervisor));
+    let by_hypervisor = |one: &&Measurement| one.taken_by() == Some(Taker::Hypervisor);
     let shares = measurements(record).filter(by_others);
+    let stolen = measurements(record).filter(by_hypervisor).count();
     let mut shares: Vec<_> =
         shares.filter_map(|one| Some((one.share_left()?, &one.case))).collect();
     shares.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, case) = shares.first()?;
     let were = if shares.len() == 1 { "case was" } else { "cases were" };
+    let who = match stolen {
+        0 => "other processes".to_owned(),
+        all if all == shares.len() => "the hypervisor".to_owned(),
+        some => format!("other processes, and in {some} of them the hypervisor,"),
+    };
     Some(format!(
-        "{} {were} disturbed: other processes took CPU time on the same cores and left less than \
+        "{} {were} disturbed: {who} took CPU time on the same cores and left less than \
          {:.0} % of it, only {:.0} % to {case}. Their figures are too low for this \
          machine.",
         shares.len(),

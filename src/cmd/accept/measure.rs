@@ -291,7 +291,9 @@ impl Rounds<'_> {
             if self.is_over() {
                 one.node.end();
                 let rounds = counted(self.count, "round");
-                kept.note(format!("it ended after {rounds}, not decided"));
+                kept.note(format!(
+                    "the budget ended after {rounds}, before every check was decided"
+                ));
                 keep(one, kept)?;
                 return Ok(false);
             }

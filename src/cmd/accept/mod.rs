@@ -57,41 +57,42 @@ pub struct AcceptArgs {
     #[arg(long, value_enum, default_value_t = LevelName::Quick)]
     pub level: LevelName,
     /// A built-in profile or a TOML file; repeat it for a node with several kinds of devices
-    /// [default: floors from the speed of light, which may fail and never pass]
+    /// [default: floors from the speed of light, which can fail a node but not pass it]
     #[arg(long, value_name = "NAME|FILE")]
     pub profile: Vec<String>,
     /// Devices as `fizeau devices` names them [default: every GPU and the host]
     #[arg(long, value_name = "NAME")]
     pub device: Vec<String>,
-    /// Judge by these runs of good machines: records, or directories of earlier acceptances; three
-    /// at least
-    #[arg(long, value_name = "RECORD", num_args = 1.., conflicts_with = "profile")]
+    /// Compare with these runs of good machines, at least three: records, or directories of earlier
+    /// acceptances
+    #[arg(long = "vs", alias = "baseline", value_name = "RECORD", num_args = 1..,
+          conflicts_with = "profile")]
     pub baseline: Vec<PathBuf>,
     /// Use a learnt profile for a machine that differs from those it was learnt on
     #[arg(long)]
     pub across: bool,
-    /// When to end, decided or not: 90s, 10min, 1h [default: 110s for quick, 14min for full; for
-    /// soak how long it lasts, 4h]
+    /// How long the acceptance may take: 90s, 10min, 1h; checks that are undecided then are
+    /// inconclusive [default: 110s for quick, 14min for full, 4h for soak]
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Time>,
     /// Print what would be checked and measured, and measure nothing
     #[arg(long)]
     pub plan: bool,
-    /// Where records and verdicts go [default: results/local/TIME-accept; with --level passive
-    /// nowhere]
+    /// Where records and verdicts go [default: results/local/TIME-accept; nowhere with --level
+    /// passive]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Continue the acceptance in this directory that was killed or interrupted
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub resume: Option<PathBuf>,
-    /// Write Prometheus's text here too: a file in the folder of its textfile collector
+    /// Also write metrics for Prometheus to this file, in the folder of its textfile collector
     #[arg(long, value_name = "FILE")]
     pub textfile: Option<PathBuf>,
     /// What becomes of the directory.
     #[command(flatten)]
     pub bundle: BundleArgs,
-    /// Take in what DCGM's diagnostic says, as checks of their own: the JSON that `dcgmi diag -r 3
-    /// -j` writes (versions 3 and 4)
+    /// Add the results of DCGM's diagnostic as checks: the JSON that `dcgmi diag -r 3 -j` writes
+    /// (versions 3 and 4)
     #[arg(long, value_name = "FILE")]
     pub dcgm: Option<PathBuf>,
     /// Leave the host's name out of records and verdicts
@@ -100,7 +101,7 @@ pub struct AcceptArgs {
     /// Print the verdict on one line, for the reason of a drained node or a node's condition
     #[arg(long)]
     pub one_line: bool,
-    /// Other jobs may run on this node: their processes, and what they do to a clock, fail nothing
+    /// Other jobs may run on this node: neither their processes nor their effect on clocks fail it
     #[arg(long)]
     pub shared: bool,
     /// Bytes that ranks exchange between nodes: for tests
@@ -114,13 +115,13 @@ pub struct AcceptArgs {
 /// A level, as `--level` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LevelName {
-    /// What the kernel and drivers tell: no load, a few seconds
+    /// Reads the state from the kernel and the drivers: no load, a few seconds
     Passive,
-    /// That, and a few measurements: two minutes
+    /// Adds a few measurements: two minutes
     Quick,
     /// Every check of the profile: a quarter of an hour
     Full,
-    /// That, and then load that lasts until the budget ends, with series of clocks and temperatures
+    /// Adds load until the budget ends, with series of clocks and temperatures
     Soak,
 }
 

@@ -70,8 +70,8 @@ pub struct BundleArgs {
     /// hardware holds, by `ssh-keygen -Y sign -n fizeau`
     #[arg(long, value_name = "KEY")]
     pub sign: Option<PathBuf>,
-    /// A word that the operator has made up for this day: the bundle holds it, so that no bundle of
-    /// an earlier day can be sent in its place (`verify` and `fleet survey` take --challenge too)
+    /// A word that the operator chose for today. The bundle contains it, so an older bundle cannot
+    /// be sent in its place (`verify` and `fleet survey` check it by --challenge)
     #[arg(long, value_name = "WORD", value_parser = challenge)]
     pub challenge: Option<String>,
     /// Replace names, serials or both (names,serials) in the bundle by keyed hashes

@@ -9,10 +9,11 @@ use super::{
     global::Global,
     output, plan,
     recording::{self, Ended, args::RunArgs},
+    time::Time,
 };
 use crate::{data::Catalogue, world::choice};
 use clap::Args;
-use fizeau_domain::dtype::Dtype;
+use fizeau_domain::{dtype::Dtype, units::Seconds};
 use fizeau_judge::discover::{Discovery, check, draft};
 use fizeau_record::{Record, store};
 use fizeau_report::{Document, discovery};
@@ -57,15 +58,23 @@ pub struct DiscoverArgs {
     #[arg(long, value_name = "TYPE", value_parser = dtype,
           conflicts_with_all = ["from", "suite", "draft", "name"])]
     pub gemm: Option<Dtype>,
-    /// Seconds that the search takes at most, but for the round that is measured then
-    #[arg(long, value_name = "S", default_value_t = 60.0, requires = "gemm")]
-    pub seconds: f64,
+    /// How long the search may last: 90s, 10min [default: 60s]; a round under way is finished
+    #[arg(long, alias = "seconds", value_name = "TIME", requires = "gemm", value_parser = budget)]
+    pub budget: Option<Seconds>,
     /// Output format [default: terminal; json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Leave the host's name and the UUID of a GPU out of the record
     #[arg(long)]
     pub no_host_name: bool,
+}
+
+/// A time, or seconds without a unit, as `--seconds` took them.
+fn budget(text: &str) -> Result<Seconds, String> {
+    match text.parse() {
+        Ok(seconds) => Ok(Seconds(seconds)),
+        Err(_) => text.parse().map(|time: Time| time.0),
+    }
 }
 
 /// A name without folders.

@@ -30,6 +30,9 @@ const SUITE: &str = "gemm-search";
 const ROUNDS: &str = "rounds";
 const SUITE_FILE: &str = "suite.toml";
 
+/// The budget where none is given, in seconds.
+const BUDGET: f64 = 60.0;
+
 /// The longest budget, in seconds: a week.
 const BUDGET_MAX: f64 = 604_800.0;
 
@@ -53,9 +56,9 @@ deadline = 60.0
 /// with the record of what was measured until then.
 pub fn run(args: &DiscoverArgs, dtype: Dtype, global: &Global) -> anyhow::Result<ExitCode> {
     let format = document::format_without_cases(args.format, None, global, "searches")?;
-    let budget = args.seconds;
+    let budget = args.budget.map_or(BUDGET, |budget| budget.0);
     if !(budget > 0.0 && budget <= BUDGET_MAX) {
-        let why = format!("--seconds: {budget} must be above 0 and at most {BUDGET_MAX}");
+        let why = format!("--budget: {budget} s must be above 0 and at most {BUDGET_MAX} s");
         return Err(Usage(why).into());
     }
     let choice = crate::world::Choice { device: args.device.clone(), ranks: None };
@@ -186,7 +189,7 @@ fn merged(records: &[Record], search: &Search, dtype: Dtype, budget: f64) -> Opt
     let shapes: Vec<Shape> = search.tried().iter().map(|tried| tried.shape).collect();
     let plan: Vec<_> = records.iter().flat_map(|record| record.header.plan.clone()).collect();
     let command = ["fizeau", "discover", "--gemm"].map(str::to_owned).into_iter();
-    let more = [dtype.to_string(), "--seconds".into(), budget.to_string()];
+    let more = [dtype.to_string(), "--budget".into(), format!("{budget}s")];
     let header = Header {
         command: command.chain(more).collect(),
         suite_text: suite_text(dtype, &shapes),

@@ -26,18 +26,18 @@ pub struct FleetArgs {
 /// What to do with a fleet.
 #[derive(Subcommand, Clone, Debug)]
 pub enum What {
-    /// Judge bundles, records and stores of many nodes together: which GPUs, nodes and racks are
-    /// below contract, with what confidence, and which nodes sent nothing
+    /// Judge bundles, records and stores of many nodes: name the GPUs, nodes and racks below
+    /// contract with the confidence of each verdict, and the nodes that sent nothing
     Survey(Box<survey::SurveyArgs>),
     /// Add bundles and records to a store: JSON Lines by date, which `survey` and databases read
     Collect(survey::CollectArgs),
-    /// Plan who is measured anew, in turn with which GPU that passed: scripts for Slurm and ssh;
-    /// `survey --retest` takes the results in
+    /// Write scripts for Slurm and ssh that measure each failed GPU again, in turn with one that
+    /// passed; `survey --retest` reads the results
     Retest(retest::RetestArgs),
-    /// What changed in the course of time: each device beside itself and its part, with the date
-    /// and what changed with it, and slow decay before it fails
+    /// Find changes over time: which device or part became slower, since when, what changed with
+    /// it, and which decays slowly
     Drift(drift::DriftArgs),
-    /// Score rules on planted fleets: ours beside those in use, before you choose one
+    /// Simulate fleets with known faults, and score this fleet rule beside rules in use
     Simulate(simulate::SimulateArgs),
 }
 

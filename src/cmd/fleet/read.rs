@@ -46,7 +46,7 @@ const PIECE: u64 = 32 << 20;
 /// Longest file of signers, and longest signature, in bytes.
 const SIGNERS_MAX: u64 = 16 << 20;
 
-/// Why a row of a store does not count under `--signers`.
+/// Why a row of a store does not count under `--allowed-signers`.
 const UNSIGNED_ROW: &str = "rows of no bundle whose signature was checked when it was collected";
 
 /// A piece of work.
@@ -112,7 +112,7 @@ impl How {
         challenge: Option<String>,
     ) -> anyhow::Result<How> {
         if let Some(path) = signers {
-            let place = || format!("--signers {}", output::shown(path));
+            let place = || format!("--allowed-signers {}", output::shown(path));
             let text = file::read(path, SIGNERS_MAX);
             text.map_err(|error| Usage(format!("{}: {error}", place())))?;
             ssh::ready()?;
@@ -269,7 +269,7 @@ fn vouched(
     match ssh::check(&signature, bytes, Some((signers, host))) {
         Ok(Checked::Good(_)) => {}
         Ok(Checked::Bad(_)) => {
-            return Err(format!("it is not signed by a key that --signers has for {host}"));
+            return Err(format!("it is not signed by a key that --allowed-signers has for {host}"));
         }
         Err(error) => return Err(format!("{error:#}")),
     }

@@ -47,7 +47,7 @@ pub struct SimulateArgs {
     pub set: Vec<String>,
     /// Score nothing, and write the first fleet for `fizeau fleet survey`: store/, labels.csv,
     /// expected.csv, and its true losses as truth.csv
-    #[arg(long, value_name = "DIR")]
+    #[arg(long = "out", alias = "write-fleet", value_name = "DIR")]
     pub write_fleet: Option<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ fn write_fleet(recipe: &Recipe, args: &SimulateArgs, folder: &Path) -> anyhow::R
     let root = folder.join("store");
     if root.exists() {
         let place = output::shown(&root);
-        return Err(Usage(format!("--write-fleet: {place} is there already")).into());
+        return Err(Usage(format!("--out: {place} is there already")).into());
     }
     let time = clock::utc_now();
     let mut writer = Writer::new(&root);
@@ -154,7 +154,7 @@ fn write_fleet(recipe: &Recipe, args: &SimulateArgs, folder: &Path) -> anyhow::R
     }
     for (name, text) in [("labels", labels), ("expected", expected), ("truth", losses)] {
         let path = folder.join(format!("{name}.csv"));
-        disk::write_file(&path, text.as_bytes(), "--write-fleet DIR")?;
+        disk::write_file(&path, text.as_bytes(), "--out DIR")?;
     }
     let shown = output::shown(folder);
     output::print(&format!(

@@ -39,7 +39,7 @@ pub struct SurveyArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Write Prometheus's text: a file in the folder of its textfile collector
-    #[arg(long, visible_alias = "prometheus", value_name = "FILE")]
+    #[arg(long, alias = "prometheus", value_name = "FILE")]
     pub textfile: Option<PathBuf>,
 }
 
@@ -57,9 +57,9 @@ pub struct CollectArgs {
     /// fizeau makes other rows of records
     #[arg(long)]
     pub from_records: bool,
-    /// Whose keys are whose: the file that `ssh-keygen -Y verify` takes. Only bundles that one of
-    /// the keys which it has for the node's name signed are collected
-    #[arg(long, value_name = "FILE")]
+    /// The file of nodes and their keys that `ssh-keygen -Y verify` reads. Only bundles signed by a
+    /// key of their own node are collected
+    #[arg(long = "allowed-signers", alias = "signers", value_name = "FILE")]
     pub signers: Option<PathBuf>,
 }
 

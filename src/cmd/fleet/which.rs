@@ -44,7 +44,7 @@ pub struct Which {
     pub labels: Option<PathBuf>,
     /// The nodes there are to be, one on each line, perhaps with a comma and its number of GPUs:
     /// those that sent nothing are named
-    #[arg(long, visible_alias = "expect", value_name = "FILE")]
+    #[arg(long, alias = "expect", value_name = "FILE")]
     pub expected: Option<PathBuf>,
     /// A label by which devices are set apart too, such as cooling; repeat it for more
     #[arg(long, value_name = "LABEL", requires = "labels")]
@@ -66,9 +66,9 @@ pub struct Which {
     /// fizeau makes other rows of records
     #[arg(long)]
     pub from_records: bool,
-    /// Whose keys are whose: the file that `ssh-keygen -Y verify` takes. Bundles count only where
-    /// one of the keys that it has for the node's name signed them, and so do the rows of stores
-    #[arg(long, value_name = "FILE")]
+    /// The file of nodes and their keys that `ssh-keygen -Y verify` reads. Bundles, and rows of
+    /// stores, count only if a key of their own node signed them
+    #[arg(long = "allowed-signers", alias = "signers", value_name = "FILE")]
     pub signers: Option<PathBuf>,
     /// Only bundles that were made by `accept --challenge WORD`: none of an earlier day
     #[arg(long, value_name = "WORD", value_parser = crate::cmd::bundle::challenge)]

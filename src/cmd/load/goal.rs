@@ -18,8 +18,8 @@ pub struct GoalArgs {
     /// Plan for this many requests a second: how many servers it takes, with a fifth of headroom
     #[arg(long, value_name = "R", value_parser = number::positive, requires = "slo")]
     pub target: Option<f64>,
-    /// Devices of the server, by which throughput and the plan are counted
-    #[arg(long, value_name = "N", default_value_t = 1,
+    /// GPUs of the server, or sockets of a host: throughput and the plan are counted for each
+    #[arg(long = "gpus", alias = "devices", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub devices: u32,
 }

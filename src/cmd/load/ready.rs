@@ -14,7 +14,10 @@ use crate::{
 use anyhow::{Context as _, bail};
 use fizeau_device::clock;
 use fizeau_domain::{text::clean, units::Seconds};
-use fizeau_projection::load::{Ending, target::Target};
+use fizeau_projection::load::{
+    Ending,
+    target::{Endpoint, Target},
+};
 use fizeau_record::file;
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -195,11 +198,25 @@ pub fn probe(
             "the request before the load: {}",
             outcome.message.unwrap_or_else(|| outcome.row.ending.name().into())
         )),
-        ending => bail!(
-            "the request before the load failed ({}{}), so that no load was sent",
-            ending.name(),
-            outcome.message.map_or_else(String::new, |message| format!(": {message}"))
-        ),
+        ending => {
+            let message = outcome.message.unwrap_or_default();
+            // A status without any words after it.
+            let message = message.trim_end_matches([':', ' ']);
+            let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+            let hint = outcome.row.status.filter(|status| *status == 404).map(|_| {
+                let other = match maker.asked.endpoint {
+                    Endpoint::Completions => Endpoint::Chat,
+                    Endpoint::Chat => Endpoint::Completions,
+                };
+                let name = other.name();
+                format!("; the server may offer the other interface: --endpoint {name}")
+            });
+            bail!(
+                "the request before the load failed ({}{said}), so that no load was sent{}",
+                ending.name(),
+                hint.unwrap_or_default()
+            )
+        }
     }
     Ok(())
 }

@@ -30,10 +30,10 @@ pub struct SendArgs {
     /// /v1/chat/completions)
     #[arg(value_name = "URL")]
     pub url: Option<String>,
-    /// The model, as the server names it [default: the only one that the server has]
+    /// The model's name on the server [default: its only model]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Which interface of OpenAI's is asked [default: completions, or as the URL ends]
+    /// Which OpenAI interface to use [default: completions, or by the end of the URL]
     #[arg(long, value_enum)]
     pub endpoint: Option<EndpointName>,
     /// Open loop: requests a second, sent whether or not earlier ones are answered;
@@ -51,7 +51,8 @@ pub struct SendArgs {
     #[arg(long, value_name = "N", requires = "slo", requires = "rate",
           value_parser = clap::value_parser!(u32).range(0..=20))]
     pub search: Option<u32>,
-    /// Open loop by a trace: moments and lengths of JSON Lines (Mooncake) or CSV (Azure, BurstGPT)
+    /// Open loop: send at the times and with the lengths of a trace, JSON Lines (Mooncake) or CSV
+    /// (Azure, BurstGPT)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "input", "output"])]
     pub trace: Option<PathBuf>,
     /// The unit of a trace's timestamps [default: ms for JSON Lines, s for CSV, where these can be]
@@ -60,16 +61,16 @@ pub struct SendArgs {
     /// Intervals of an open loop: poisson, constant, or gamma=SHAPE (below 1: in bursts)
     #[arg(long, value_name = "HOW", default_value = "poisson")]
     pub arrivals: Arrivals,
-    /// Lengths by the name of a use: chat, code, long-context, summarisation
+    /// Preset lengths: chat, code, long-context, summarisation
     #[arg(long, value_name = "NAME", default_value = "chat",
           value_parser = clap::builder::PossibleValuesParser::new(PRESETS.map(|(name, ..)| name)))]
     pub workload: String,
     /// Tokens of a prompt: 512, 100-900 (uniform), mean=512,sigma=0.8,most=4096 (log-normal)
     /// [default: as --workload]
-    #[arg(long, value_name = "LENGTHS")]
+    #[arg(long = "isl", alias = "input", value_name = "LENGTHS")]
     pub input: Option<Lengths>,
     /// Tokens of an answer, likewise
-    #[arg(long, value_name = "LENGTHS")]
+    #[arg(long = "osl", alias = "output", value_name = "LENGTHS")]
     pub output: Option<Lengths>,
     /// Requests of a level that are measured [default: rate x --duration; in a closed loop 1,000,
     /// or as many as are answered in --duration]
@@ -82,10 +83,10 @@ pub struct SendArgs {
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub warmup: u64,
-    /// Moments, lengths and prompts follow from it
+    /// Seed of send times, lengths and prompts
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Tokens that all prompts begin with, which a prefix cache finds [default: none]
+    /// Length in tokens of a beginning that all prompts share, for prefix caches [default: none]
     #[arg(long, value_name = "TOKENS",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(TOKENS_MAX)))]
     pub shared_prefix: Option<u32>,
@@ -96,11 +97,11 @@ pub struct SendArgs {
     /// Let answers end where the model ends them, and not at the asked length alone
     #[arg(long)]
     pub no_ignore_eos: bool,
-    /// The field that has the asked length of an answer: OpenAI's newer models know
-    /// max_completion_tokens alone
+    /// The request field for the length of an answer: OpenAI's newer models accept only
+    /// max_completion_tokens
     #[arg(long, value_name = "NAME", default_value = "max_tokens")]
     pub length_field: String,
-    /// Ask for that length by min_tokens too, of servers that do not know ignore_eos
+    /// Also set min_tokens to the asked length, for servers that do not know ignore_eos
     #[arg(long)]
     pub min_tokens: bool,
     /// A further field of each request, as JSON: --set temperature=0 (repeatable); --set NAME=
@@ -115,11 +116,11 @@ pub struct SendArgs {
     /// A file with the API key [default: the variable FIZEAU_API_KEY, or none]
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// Certificates of authorities (PEM) that are trusted besides the system's
+    /// PEM file of certificate authorities to trust besides the system's
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// How long is waited: connect=10s, silence=120s (between any two signs of the server),
-    /// request=600s (whole), drain=120s (for those under way at the end), with commas
+    /// Time-outs, separated by commas: connect=10s, silence=120s (no byte from the server),
+    /// request=600s (a whole request), drain=120s (requests under way at the end)
     #[arg(long, value_name = "LIMITS")]
     pub deadlines: Option<DeadlinesText>,
     /// How long the server may take to become ready
@@ -134,14 +135,14 @@ pub struct SendArgs {
     /// What is asked of the server.
     #[command(flatten)]
     pub goal: GoalArgs,
-    /// How often the server's own /metrics is asked for, where it has one
+    /// How often to read the server's /metrics, where it has them
     #[arg(long, value_name = "TIME", default_value = "1s", conflicts_with = "no_metrics")]
     pub metrics_every: Time,
     /// A metric of a server that is not known, as QUANTITY=NAME (repeatable); quantities: running,
     /// waiting, kv-used, preempted, prefix-asked, prefix-found
     #[arg(long, value_name = "QUANTITY=NAME")]
     pub metric: Vec<String>,
-    /// Leave the server's /metrics alone
+    /// Do not read the server's /metrics
     #[arg(long)]
     pub no_metrics: bool,
     /// Print what would be sent, and send nothing
@@ -320,11 +321,9 @@ impl SendArgs {
             };
             let decided = match key {
                 "model" => Some("--model decides about it"),
-                "prompt" | "messages" => Some("--input and --trace decide about it"),
+                "prompt" | "messages" => Some("--isl and --trace decide about it"),
                 "stream" => Some("times of tokens need a stream"),
-                _ if key == self.length_field => {
-                    Some("--output and --length-field decide about it")
-                }
+                _ if key == self.length_field => Some("--osl and --length-field decide about it"),
                 "n" | "best_of" if value.as_f64().is_some_and(|value| value > 1.0) => {
                     Some("times of tokens are those of one answer for each request")
                 }

@@ -33,7 +33,7 @@ pub struct ProjectArgs {
     /// one machine with + between them)
     #[arg(long, value_name = "PART_OR_RECORD", required_unless_present = "validate")]
     pub on: Vec<String>,
-    /// Other hardware to set beside it; repeat it for more
+    /// Other hardware to compare it with; repeat it for more
     #[arg(long, value_name = "PART_OR_RECORD")]
     pub vs: Vec<String>,
     /// Layouts: tp8 (tensor parallel), ep8 (experts dealt out, attention data-parallel), pp4 (a
@@ -46,15 +46,14 @@ pub struct ProjectArgs {
     /// Dollars of one device for an hour: one number, or one for each --on
     #[arg(long, allow_negative_numbers = true, value_name = "DOLLARS")]
     pub price: Vec<String>,
-    /// Watts of one device: one number, or one for each --on [default: what the part is stated to
-    /// take]
+    /// Watts of one device: one number, or one for each --on [default: the part's stated power]
     #[arg(long, allow_negative_numbers = true, value_name = "WATTS")]
     pub power: Vec<String>,
-    /// GB/s of one device to its peers in one direction, where the catalogue is not to be asked
+    /// GB/s of one device to its peers in one direction, in place of the catalogue's figure
     #[arg(long, allow_negative_numbers = true, value_name = "GB/S")]
     pub link: Option<f64>,
-    /// What could be otherwise, set beside the first --on; repeat it. Words with commas between
-    /// them: precision=fp8,kv=fp8; isl=32000; prefix=50%; layout=2xtp4; on=mi355x;
+    /// A change to compare with the first --on; repeat it for more. Settings are separated by
+    /// commas: precision=fp8,kv=fp8; isl=32000; prefix=50%; layout=2xtp4; on=mi355x;
     /// accept=2.6,draft=3,draft-model=NAME; prefill=tp4,transfer=50;
     /// cap=500,compute-speed=0.9,memory-speed=1
     #[arg(long, value_name = "WORDS")]
@@ -63,8 +62,8 @@ pub struct ProjectArgs {
     /// as the model is published). Makes a table of quality, cost and precision
     #[arg(long, value_name = "FIGURES")]
     pub accuracy: Option<String>,
-    /// What a service that runs shows: ttft=900ms,tpot=31ms. Says which resource is below its
-    /// ceiling, by lost time
+    /// Times of a running service: ttft=900ms,tpot=31ms. Names the resource on which it loses the
+    /// most time
     #[arg(long, value_name = "TIMES")]
     pub seen: Option<String>,
     /// Set a list of measurements beside L0, L1 and L2: a CSV file (docs/project.md has its
@@ -76,7 +75,7 @@ pub struct ProjectArgs {
             "power", "link", "isl", "osl", "prefix", "concurrency", "precision", "kv", "layout"]
     )]
     pub validate: Option<PathBuf>,
-    /// Leave out rates and fixed costs that others published of a part: L2 is of records alone
+    /// Leave out published rates and fixed costs of parts: L2 uses records alone
     #[arg(long)]
     pub no_published: bool,
     /// The share of memory that weights and KV cache may take

@@ -36,8 +36,8 @@ pub struct RunArgs {
     /// Print the full tables at the end, and not only the summary
     #[arg(long)]
     pub full: bool,
-    /// Set the power limits and clocks of a suite's ladder (power-frontier), as root. What was
-    /// there is put back, also where this process is killed
+    /// Set the power limits and clocks of a suite's ladder (power-frontier), as root. The earlier
+    /// settings are restored, also if this process is killed
     #[arg(long, conflicts_with = "resume")]
     pub set_limits: bool,
     /// For the process that measures one rung of a ladder.

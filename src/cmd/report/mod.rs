@@ -40,9 +40,9 @@ pub struct ReportArgs {
     /// Only the summary that a run ends with: verdict, headline figures, failures
     #[arg(long)]
     pub summary: bool,
-    /// Generations beside each other: records of other parts, or parts of the catalogue alone
-    /// (a100-sxm4-80), the oldest first; RECORD_OR_DIR is the newest. Shares of each part's limit,
-    /// machine balance, what limits now, what to tune again first
+    /// Compare generations: records of other parts, or names of the catalogue (a100-sxm4-80), the
+    /// oldest first; RECORD_OR_DIR is the newest. Shows each part's share of its limits, its
+    /// machine balance, what limits each kernel, and which to tune first
     #[arg(long, alias = "against", value_name = "RECORD_OR_PART", num_args = 1..,
           conflicts_with = "summary")]
     pub vs: Vec<String>,

@@ -20,6 +20,7 @@ mod properties;
 mod rapl;
 mod run_delay;
 mod sdc;
+mod steal;
 mod stream;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
@@ -30,6 +31,7 @@ pub use environment::{environment, quota_words};
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
 pub use memory::{for_operands, memory_free};
 pub use run_delay::RunDelay;
+pub use steal::Steal;
 
 use super::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Identity, Launch, Reports,

@@ -75,6 +75,12 @@ pub enum LearnError {
     /// None of them has a case of the profile's checks.
     #[error("the records have no case that the checks of profile {0} are about")]
     NoCase(String),
+    /// Each of their cases lost CPU time, or was throttled.
+    #[error(
+        "every case of the records that profile {0} checks was disturbed: the first one {1}; \
+         measure them again on a quiet machine"
+    )]
+    Disturbed(String, String),
 }
 
 /// What one device's run says of a metric.
@@ -109,7 +115,7 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
         }
     }
     if values.is_empty() {
-        return Err(LearnError::NoCase(base.name.clone()));
+        return Err(nothing(&runs, base));
     }
     let mut references = Vec::new();
     let mut checks = base.checks.clone();
@@ -249,6 +255,16 @@ fn common_key(runs: &[&Run], across: bool) -> Result<(Key, Vec<String>), LearnEr
     images.dedup();
     let collectives = keys.iter().find_map(|key| key.collectives.clone());
     Ok((Key { images, collectives, ..keys[0].clone() }, differences))
+}
+
+/// Why runs have no value at all: each repeat was disturbed, or none has a case of the profile.
+fn nothing(runs: &[&Run], base: &Profile) -> LearnError {
+    let records = runs.iter().flat_map(|run| &run.records);
+    let found = records.flat_map(|record| reading::readings(record, base).into_values());
+    match found.flatten().find_map(|reading| reading.disturbed) {
+        Some(disturbance) => LearnError::Disturbed(base.name.clone(), disturbance.words),
+        None => LearnError::NoCase(base.name.clone()),
+    }
 }
 
 /// The median of a run's repeats, by metric. Disturbed and throttled repeats are left out.

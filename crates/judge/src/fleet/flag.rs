@@ -138,7 +138,7 @@ pub const SENT: &str = "what it sent";
 
 /// What is said of a node whose acceptances do not agree.
 const DISPUTED: &str = "two bundles of it that nobody signed do not agree: take the one that is \
-                        right (--since, --until), or signed bundles alone (--signers)";
+                        right (--since, --until), or signed bundles alone (--allowed-signers)";
 
 /// What verdicts are made of.
 pub struct Basis<'s> {
@@ -275,7 +275,7 @@ impl Made<'_> {
             if node.is_incomplete {
                 with(&mut self.of_nodes[at], Verdict::Inconclusive);
                 let flagged = self.of_node(at as u32, ACCEPTANCE, Verdict::Inconclusive);
-                let words = "it did not come to its end: continue it (fizeau accept --resume)";
+                let words = "the acceptance did not finish: continue it (fizeau accept --resume)";
                 self.flagged.push(Flagged { words: words.into(), ..flagged });
             }
         }

@@ -483,7 +483,7 @@ impl<'g> Builder<'g> {
             }
         }
         let text = |number: u32| match clean(self.gathered.texts.text(number)) {
-            empty if empty.is_empty() => "not told".to_owned(),
+            empty if empty.is_empty() => "unknown".to_owned(),
             told => told,
         };
         let name = |(entry, code): &(u32, u32)| {
@@ -521,7 +521,7 @@ impl<'g> Builder<'g> {
                     continue;
                 }
                 let shown = told.iter().take(APART_SHOWN).map(|(value, size)| {
-                    let value = if value.is_empty() { "not told" } else { value };
+                    let value = if value.is_empty() { "unknown" } else { value };
                     format!("{} ({size})", clean(value))
                 });
                 let mut shown: Vec<String> = shown.collect();

@@ -55,7 +55,7 @@ pub struct Condition {
 }
 
 /// What nothing tells.
-const UNTOLD: &str = "not told";
+const UNTOLD: &str = "not reported";
 
 /// The conditions that a claim states, as one round kept them.
 pub fn of_round(claim: &Claim, run: &Run, record: &Record, one: &Measurement) -> Vec<Condition> {

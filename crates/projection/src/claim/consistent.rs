@@ -209,7 +209,7 @@ pub fn transfers(part: &Part, reading: &Reading, rate: f64) -> Verdict {
         .any(|one| is_open(one))
     {
         let why = format!(
-            "it is {} of {}, a number that no text of the vendor confirms",
+            "it is {} of {}, a number that no document of the vendor confirms",
             percent(rate / most, 1),
             spelled(most)
         );

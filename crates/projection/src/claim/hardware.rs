@@ -175,7 +175,7 @@ fn judge(part: &Part, reading: &Reading, stated: Stated, mut of: Candidates<'_>)
         return found;
     }
     if !most.is_confirmed && !of.main.is_confirmed {
-        let why = format!("{above}, and no text of the vendor confirms {}", most.field);
+        let why = format!("{above}, and no document of the vendor confirms {}", most.field);
         return verdict(Answer::Suspicious, why, share, of.lines);
     }
     if let Some((answer, why)) = of.beyond.and_then(|clock| beyond(part, &of, least, clock)) {
@@ -251,7 +251,7 @@ fn not_alone(
     if part.is_host() && is_open && stated.least(reading) <= SOCKETS * of.base {
         let one = match of.main.is_confirmed {
             true => "is impossible for one socket",
-            false => "is above a number that no text of the vendor confirms",
+            false => "is above a number that no document of the vendor confirms",
         };
         let why = format!("{above}, which {one}; of two sockets it is {}", percent(of_two, 1));
         return Some((why, "devices: --gpus 2 for two sockets".into()));

@@ -280,7 +280,7 @@ fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Sta
     if wires.iter().all(|wire| wire.is_confirmed) {
         return verdict(Answer::Impossible, why, rate / last.rate, lines);
     }
-    let why = format!("{why}, which no text of the vendor confirms");
+    let why = format!("{why}, which no document of the vendor confirms");
     verdict(Answer::Suspicious, why, rate / last.rate, lines)
 }
 

@@ -103,7 +103,7 @@ pub fn judge(
         true => verdict,
         false => Verdict {
             answer: Answer::Suspicious,
-            why: format!("{}, by a number that no text of the vendor confirms", verdict.why),
+            why: format!("{}, by a number that no document of the vendor confirms", verdict.why),
             ..verdict
         },
     };
@@ -264,7 +264,7 @@ const UNSTATED_WIDER: [(&[Dtype], &[Dtype]); 3] = [
     (&[Dtype::Int8], &[Dtype::Fp8]),
 ];
 
-/// The part without the limits that no text of the vendor confirms.
+/// The part without the limits that no document of the vendor confirms.
 fn lifted(part: &Part) -> Part {
     // A main number that is confirmed bounds, or another text's that is above all others.
     let is_open = |of: Of| {

@@ -95,9 +95,9 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
     if let Some([late, first]) = tails.and_then(|(late, first)| late::beside(late, first)) {
         (level.goodput, level.kept) = (None, None);
         level.notes.push(format!(
-            "the client itself was late: from the moment at which a request was due \
-             (credit_issued_ns) to sending it took {} at P99, which is in none of the times, \
-             beside {} to the first token. Which requests keep limits as users wait is not known",
+            "the client itself was late: at P99 it sent a request {} after it was due \
+             (credit_issued_ns), and no time includes this delay; the first token took {}. So the \
+             file does not show which requests kept the limits for users",
             Seconds(late).human(),
             Seconds(first).human()
         ));

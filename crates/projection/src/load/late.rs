@@ -71,8 +71,8 @@ impl Late {
     /// What to know of it; `is_judged` says whether the level keeps its limits all the same.
     pub fn words(&self, is_judged: bool) -> String {
         let mut words = format!(
-            "the client itself was late: by {} at P{:.0}, while the first token took {} with that \
-             included",
+            "the client itself was late: it sent {} after the scheduled moment at P{:.0}. The time \
+             to the first token, {}, includes this delay",
             Seconds(self.lateness).human(),
             100.0 * self.share,
             Seconds(self.first).human()
@@ -87,10 +87,10 @@ impl Late {
             );
         }
         words += match is_judged {
-            true => ". Its times are too long by that",
+            true => ". So the server was faster than these times",
             false => {
-                ". This level says nothing of the server: its client had too little CPU, or was \
-                 stopped. Repeat it from a machine with free cores (`fizeau load self-test` tells)"
+                ". This level does not judge the server: its client had too little CPU time, or \
+                 was stopped. Repeat it from a machine with free cores (`fizeau load self-test`)"
             }
         };
         words

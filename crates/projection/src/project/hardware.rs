@@ -115,7 +115,7 @@ impl Hardware {
         }
         if !part.unverified.is_empty() {
             let fields = part.unverified.join(", ");
-            notes.push(format!("{}: no text of the vendor confirms {fields}", part.id));
+            notes.push(format!("{}: no document of the vendor confirms {fields}", part.id));
         }
         if part.cache.is_none() {
             notes.push(format!("{}: its caches are not known; none are credited", part.id));

@@ -8,13 +8,14 @@ use super::{
     costs::{Start, Way},
     hardware::{Hardware, Limits, Link, Speed},
     operation::{Kind, Operation},
+    undisturbed::{disturbed, measurements},
 };
 use fizeau_domain::{
     case::{AttentionKind, Collective, Launching, Point},
     consistency::Doubt,
     dtype::Dtype,
     model::Format,
-    outcome::{Cache, Measurement, Outcome, Regime},
+    outcome::{Cache, Measurement, Regime},
     random_peaks::RandomPeaks,
     spec::Part,
     stats::quantile,
@@ -155,13 +156,6 @@ fn least_time(measurement: &Measurement) -> f64 {
     measurement.doubt().map_or_else(|| time(measurement), |_| measurement.span()[0].0)
 }
 
-fn measurements(record: &Record) -> impl Iterator<Item = &Measurement> {
-    record.outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Measured(measurement) => Some(&**measurement),
-        _ => None,
-    })
-}
-
 /// The best rates of a record, where no datasheet says what this device can do.
 struct Ceilings {
     memory: Option<(f64, String)>,
@@ -246,6 +240,7 @@ impl Hardware {
                 (factor - 1.0) * 100.0
             ));
         }
+        hardware.notes.extend(disturbed(record));
         hardware.notes.extend(doubtful(&measured.doubtful));
         hardware.measured = Some(measured);
         Ok(hardware)
@@ -266,16 +261,18 @@ fn doubtful(cases: &[String]) -> Option<String> {
 fn of_ceilings(name: &str, record: &Record) -> Result<Hardware, String> {
     let device = &record.header.device;
     let ceilings = ceilings(record);
+    let undisturbed = disturbed(record).map(|words| format!(" ({words})")).unwrap_or_default();
     let Some((memory, case)) = ceilings.memory else {
         return Err(format!(
-            "{name} has no stream over memory by all units, and no datasheet says what its memory \
-             does: run `fizeau run stream`, or another record"
+            "{name} has no stream over memory by all units{undisturbed}, and no datasheet says \
+             what its memory does: run `fizeau run stream`, or give another record"
         ));
     };
     if ceilings.peaks.is_empty() {
         return Err(format!(
-            "{name} has neither matrix products nor arithmetic (gemm, compute), and no datasheet \
-             says what its units do: run `fizeau run compute gemm`, or give another record"
+            "{name} has neither matrix products nor arithmetic (gemm, compute){undisturbed}, and \
+             no datasheet says what its units do: run `fizeau run compute gemm`, or give another \
+             record"
         ));
     }
     let memory = BytesPerSecond(memory);

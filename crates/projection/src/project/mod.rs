@@ -16,6 +16,7 @@ pub mod step;
 pub mod sweep;
 pub mod symptom;
 pub mod tier;
+mod undisturbed;
 
 pub use costs::{Start, Way};
 pub use hardware::{Hardware, Limits, Link, Speed};

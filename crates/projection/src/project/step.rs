@@ -187,7 +187,7 @@ impl std::fmt::Display for Unknown {
         match self {
             Unknown::Operations(share) => write!(
                 f,
-                "nothing but limits is known of operations that take {:.0} % of L1",
+                "only limits are known for operations that take {:.0} % of L1's time",
                 share * 100.0
             ),
             Unknown::Floors { kernels, messages, least, step } => {

@@ -149,6 +149,12 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub waited: Option<f64>,
+    /// Of a host in a virtual machine: the share of the time from the first warm-up to the last
+    /// sample for which the hypervisor had the CPUs of its threads run others. Absent where the
+    /// kernel does not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub stolen: Option<f64>,
     /// What the device's sensors saw from the first warm-up to the last sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
@@ -159,7 +165,8 @@ pub struct Measurement {
 
 mirror!(Measurement of outcome::Measurement {
     case, started, code, work, cache, regime, samples, summary, beside, contrast, clock,
-    speed_of_light, tier, rank_times, check, available, stopped_by_quota, waited, telemetry,
+    speed_of_light, tier, rank_times, check, available, stopped_by_quota, waited, stolen,
+    telemetry,
     integrity
 });
 

@@ -42,7 +42,7 @@ pub fn text(report: &Report) -> String {
             format!("do: {action}; take the node out of service until then")
         }
         (Verdict::Fail, None) => "do: take the node out of service and look at what failed".into(),
-        (_, _) if !report.complete => "do: run it again; it did not come to its end".into(),
+        (_, _) if !report.complete => "do: run it again; the acceptance did not finish".into(),
         (_, _) => "do: nothing can be concluded yet; the lines below say what is missing".into(),
     });
     for (verdict, most) in [(Verdict::Fail, FAILURES_MAX), (Verdict::Inconclusive, UNCLEAR_MAX)] {
@@ -82,7 +82,7 @@ pub fn one_line(report: &Report) -> String {
     let (why, plural) = match (report.verdict, strongest.or_else(|| of_verdict().next())) {
         (Verdict::Fail, Some(row)) => (told(row, &row.device, room), "fail"),
         (Verdict::Inconclusive, Some(row)) => (told(row, &row.device, room), "inconclusive"),
-        (Verdict::Inconclusive, None) => ("it did not come to its end".into(), "inconclusive"),
+        (Verdict::Inconclusive, None) => ("the acceptance did not finish".into(), "inconclusive"),
         (_, _) => ("no check fails".into(), "pass"),
     };
     let why = clean(&why).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -293,7 +293,7 @@ mod tests {
         assert!(one.contains("-> RESET_GPU; 1 fail"), "{one}");
         assert_eq!(one_line(&report(&[Pass, Pass])), "PASS no check fails; 2 pass\n");
         let open = Report { complete: false, ..report(&[Pass]) }.concluded();
-        assert!(one_line(&open).starts_with("INCONCLUSIVE it did not come to its end"));
+        assert!(one_line(&open).starts_with("INCONCLUSIVE the acceptance did not finish"));
         assert!(one_line(&report(&[Inconclusive])).starts_with("INCONCLUSIVE cuda:0 memory"));
     }
 

@@ -311,7 +311,7 @@ impl<'s> Evidence<'s> {
 }
 
 fn told(number: &str) -> String {
-    if number.is_empty() { "not told".into() } else { text(number) }
+    if number.is_empty() { "unknown".into() } else { text(number) }
 }
 
 /// A value with its unit: a number without one in four digits, a small or large one by its power
@@ -338,8 +338,8 @@ fn metrics(surveyed: &Surveyed, out: &mut String) {
     let Surveyed { strata, report, .. } = surveyed;
     *out += "<section id=metrics><h2>Metrics</h2><p>Devices of each stratum by their rate beside \
              the stratum's median; the height is the logarithm of their number. Dashed: the least \
-             effect, below which a device loses too much. Dotted: the floor. What is farther out \
-             stands at the edge.</p>";
+             effect, below which a device loses too much. Dotted: the floor. Devices beyond the \
+             axis are drawn at its edge.</p>";
     let mut order: Vec<usize> = (0..report.reach.len()).collect();
     order.sort_by(|a, b| {
         let key = |at: usize| (&report.reach[at].metric, report.reach[at].stratum);
@@ -404,7 +404,7 @@ fn chart(surveyed: &Surveyed, at: usize, out: &mut String) {
         text(&group.metric),
         -100.0 * reach,
         100.0 * reach,
-        HIGH + 16
+        HIGH + 28
     );
     for (class, own) in ["c4", "c0"].iter().zip(counts) {
         let mut path = String::new();
@@ -426,7 +426,7 @@ fn chart(surveyed: &Surveyed, at: usize, out: &mut String) {
         out,
         "<text x=0 y={0}>{1:+.1} %</text><text x={2} y={0} text-anchor=middle>median</text>\
          <text x={WIDE} y={0} text-anchor=end>{3:+.1} %</text></svg>",
-        HIGH + 13,
+        HIGH + 22,
         -100.0 * reach,
         WIDE / 2,
         100.0 * reach

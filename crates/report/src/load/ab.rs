@@ -30,7 +30,7 @@ const ROUNDS: &[Column] = &[
     Column { key: "place", title: "sent", weight: Weight::Detail },
     Column { key: "answered", title: "answered", weight: Weight::Useful },
     Column { key: "failed", title: "failed", weight: Weight::Essential },
-    Column { key: "seconds", title: "in", weight: Weight::Detail },
+    Column { key: "seconds", title: "lasted", weight: Weight::Detail },
     Column { key: "ttft_p50_seconds", title: "TTFT P50", weight: Weight::Essential },
     Column { key: "ttft_p99_seconds", title: "P99", weight: Weight::Useful },
     Column { key: "tpot_p50_seconds", title: "TPOT P50", weight: Weight::Essential },
@@ -212,8 +212,7 @@ fn failures(trial: &Trial) -> Table {
             vec![Cell::Text(ab::name(arm).into()), Cell::Text(what.into()), Cell::Count(count)]
         }));
     }
-    let title =
-        "Requests that were not answered whole, by what became of them; they are in no time";
+    let title = "Failed requests, by kind of failure (left out of all times)";
     Table::new("failures", title, FAILED, rows)
 }
 

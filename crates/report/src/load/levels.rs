@@ -16,12 +16,12 @@ const LEVELS: &[Column] = &[
     Column { key: "level", title: "load", weight: Weight::Essential },
     Column { key: "answered", title: "answered", weight: Weight::Useful },
     Column { key: "failed", title: "failed", weight: Weight::Essential },
-    Column { key: "seconds", title: "in", weight: Weight::Detail },
+    Column { key: "seconds", title: "lasted", weight: Weight::Detail },
     Column { key: "requests_per_second", title: "RPS", weight: Weight::Essential },
     Column { key: "tokens_per_second", title: "output", weight: Weight::Essential },
     Column { key: "goodput_per_second", title: "goodput", weight: Weight::Useful },
-    Column { key: "input_tokens", title: "in", weight: Weight::Detail },
-    Column { key: "output_tokens", title: "out", weight: Weight::Detail },
+    Column { key: "input_tokens", title: "prompt", weight: Weight::Detail },
+    Column { key: "output_tokens", title: "answer", weight: Weight::Detail },
     Column { key: "decoding", title: "in decode", weight: Weight::Detail },
     Column { key: "ttft_p50_seconds", title: "TTFT P50", weight: Weight::Essential },
     Column { key: "ttft_p99_seconds", title: "P99", weight: Weight::Useful },
@@ -48,8 +48,8 @@ const QUANTILES: &[Column] = &[
 
 const FAILED: &[Column] = &[
     Column { key: "level", title: "load", weight: Weight::Essential },
-    Column { key: "failure", title: "what became of it", weight: Weight::Essential },
     Column { key: "count", title: "requests", weight: Weight::Essential },
+    Column { key: "failure", title: "failure", weight: Weight::Essential },
 ];
 
 /// What each level met.
@@ -254,12 +254,12 @@ fn failures(named: &[Named<'_>]) -> Table {
         for (what, count) in &one.level.failed {
             rows.push(vec![
                 Cell::Text(one.name.clone()),
-                Cell::Text(what.clone()),
                 Cell::Count(*count),
+                Cell::Text(what.clone()),
             ]);
         }
     }
-    let title = "Requests that were not answered whole, by what became of them";
+    let title = "Failed requests, by kind of failure";
     Table::new("failures", title, FAILED, rows)
 }
 

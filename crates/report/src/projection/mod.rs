@@ -258,11 +258,11 @@ fn unknown(side: &Side) -> Option<String> {
         fitting.iter().filter_map(|point| Some((*point, point.unknown?))).collect();
     let (point, (phase, why)) = unknown.first()?;
     let rest = match unknown.len() == fitting.len() {
-        true => "L1 stands for all",
-        false => "L1 stands for them, and they are not ranked beside the others",
+        true => "the report shows L1 in its place",
+        false => "they show L1 in its place, and are not ranked beside the others",
     };
     Some(format!(
-        "{}: L2 is not known of {} of the {} points that fit; {rest}. Of {} with {} at once, \
+        "{}: L2 is unknown for {} of the {} points that fit; {rest}. {} with {} at once, \
          {phase}: {why}.",
         side.offer.hardware.name,
         unknown.len(),

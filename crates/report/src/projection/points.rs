@@ -104,7 +104,7 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
 /// All points of the command line.
 pub fn table(projection: &Projection) -> Table {
     let of = |side: &Side| rows("", &projection.demand, side);
-    let title = "Points; \"fits\": sequences that fit at once; \"front\": what nothing beats";
+    let title = "Points (fits: sequences in memory at once; front: no point is better in both)";
     Table::new(TABLE, title, columns(projection, POINTS), projection.sides.iter().flat_map(of))
 }
 

@@ -88,13 +88,14 @@ impl<'p> Ranking<'p> {
         match self.by {
             Some(By::BestKnown) => None,
             Some(By::Serial) => Some(format!(
-                "Compared by L1, which all have: what is known beyond it rests on different things \
-                 ({each}), and what rests on measurements looks worse by that alone. Limits are \
-                 checked by L1 too, which is kinder than what is known."
+                "The machines are compared by L1, the best tier known for all of them. Their L2 \
+                 rest on different sources ({each}), and a tier that rests on measurements looks \
+                 slower than one that rests on limits. The limits of --slo are checked against L1 \
+                 too, which is optimistic."
             )),
             None => Some(
-                "Not ranked: the limits of some are a datasheet's and of others the best rates of \
-                 a record, so that no tier means the same of all."
+                "The machines are not ranked: some have a datasheet's limits and others the best \
+                 rates of a record, so that no tier means the same for all of them."
                     .into(),
             ),
         }
@@ -117,8 +118,8 @@ fn unlike_layouts(projection: &Projection, side: &Side) -> Option<String> {
         format!("{} {rests}", point.layout)
     });
     Some(format!(
-        "{}: its layouts rest on different things ({}), and the less is measured, the faster a \
-         layout looks: compare them by L1, or measure what is missing.",
+        "{}: its layouts rest on different sources ({}), and the less of a layout is measured, \
+         the faster it looks: compare them by L1, or measure what is missing.",
         side.offer.hardware.name,
         each.collect::<Vec<_>>().join("; ")
     ))
@@ -148,7 +149,7 @@ fn words(projection: &Projection, ranking: &Ranking<'_>) -> String {
             let cost = cost.map_or(String::new(), |cost| format!(", {cost:.3} $ a million tokens"));
             let slo = match projection.demand.slo == Slo::default() {
                 true => "",
-                false => ", limits kept",
+                false => ", within the limits of --slo",
             };
             format!(
                 "{}: run {} with {} requests at once: {:.1} tokens/s for each, {:.0} output \
@@ -231,10 +232,10 @@ fn table(projection: &Projection, ranking: &Ranking<'_>) -> Table {
     }
     let title = match ranking.by {
         Some(_) => {
-            "The point to run at on each, the cheapest first (without all prices: the \
-                        most output tokens of a device)"
+            "Best operating point of each machine, cheapest first (without prices: most \
+                        output tokens per device)"
         }
-        None => "The point to run at on each, in the order given: not ranked",
+        None => "Best operating point of each machine, in the order given (not ranked)",
     };
     Table::new("ranking", title, columns, ranking.sides.iter().enumerate().map(row))
 }

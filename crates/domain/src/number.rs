@@ -114,7 +114,7 @@ pub fn percent(share: f64, places: usize) -> String {
     let least = 0.5 * 0.1_f64.powi(places as i32);
     match percent.abs() {
         0.0 => format!("{percent:.places$} %"),
-        size if size >= LONG_PERCENT || size < 1e-4 => format!("{} %", brief(percent)),
+        size if !(1e-4..LONG_PERCENT).contains(&size) => format!("{} %", brief(percent)),
         size if size < least => {
             let places = (1 - size.log10().floor() as i32) as usize;
             format!("{percent:.places$} %")

@@ -89,8 +89,6 @@ fn rows_that_came_in_before_are_recognised() {
     has(&said, 1, &["node n0005", "7 of 37 nodes".replace("7 of 37", "8 of 38").as_str()]);
     assert!(said.out.contains("8 fail"), "{}", said.out);
     // A bundle under the name of n0005.
-    let said = old_store(&place, &(own + &Node { hour: 12, ..node(5) }.rows(8)));
-    has(&said, 4, &["two bundles that nobody signed do not agree"]);
 }
 
 #[test]

@@ -388,7 +388,7 @@ fn set_beside_nodes(surveyed: &Surveyed, all: &mut [(u32, Series)]) {
         let day: String = point.time.chars().take(10).collect();
         (one.node, part, series.subject, day)
     };
-    let mut nodes: BTreeMap<(u32, &str, u32, String), Vec<(u32, f64)>> = BTreeMap::new();
+    let mut nodes: BTreeMap<_, Vec<(u32, f64)>> = BTreeMap::new();
     for (unit, series) in all.iter() {
         for point in &series.points {
             nodes.entry(place(*unit, series, point)).or_default().push((*unit, point.log));

@@ -18,6 +18,10 @@ const SAME: f64 = 0.004;
 /// How far a rounded figure may be from the number that it stands for: two digits are within 5 %.
 const ROUNDED_MOST: f64 = 0.05;
 
+/// How much of a figure its last digit may have added where it is set against a limit: a figure of
+/// one digit is taken to be exact within this share, or nothing would refute it.
+const LAST_DIGIT_MOST: f64 = 0.001;
+
 /// How far from a number "about" may be.
 const ROUGH: f64 = 0.05;
 
@@ -94,9 +98,10 @@ impl Stated {
         (self.rate - known).abs() <= within * (1.0 + 1e-9)
     }
 
-    /// The least that the text may mean.
+    /// The least that the text may mean: it may have been rounded up to its last digit.
     pub fn least(&self, reading: &Reading) -> f64 {
-        if reading.is_rough { self.rate * (1.0 - ROUGH) } else { self.rate }
+        let rough = if reading.is_rough { ROUGH } else { 0.0 };
+        self.rate - self.half_place.min(LAST_DIGIT_MOST * self.rate).max(rough * self.rate)
     }
 }
 

@@ -466,11 +466,7 @@ impl<T: Stream> Streamed<T> {
                     } else {
                         _mm512_loadu_si512(source.cast())
                     };
-                    if C * T::GROUP == WIDE {
-                        _mm_prefetch::<_MM_HINT_NTA>(ahead);
-                    } else {
-                        _mm_prefetch::<_MM_HINT_T0>(ahead);
-                    }
+                    _mm_prefetch::<_MM_HINT_T0>(ahead);
                 }
             }
             // SAFETY: as above.

@@ -325,7 +325,7 @@ fn one_and_two_processes_for_each_cpu_disturb_every_case_and_none_disturbs_no_ca
         fs::write(place.path("little.toml"), SUITE).expect("the suite is written");
         let before = some_process_waited();
         let spinners = Spinners::new(cpus * for_each);
-        let (record, report) = run_of_all_cpus(&place, &mut place.fizeau(&ON_ALL_CPUS));
+        let (record, report) = run_of_all_cpus(&place, &mut place.fizeau(ON_ALL_CPUS));
         drop(spinners);
         let words = "other processes took CPU time on the same cores";
         if for_each == 0 {
@@ -395,7 +395,9 @@ impl Stolen {
 impl Drop for Stolen {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        self.writer.take().map(|writer| writer.join().expect("it wrote"));
+        if let Some(writer) = self.writer.take() {
+            writer.join().expect("it wrote");
+        }
     }
 }
 
@@ -406,7 +408,7 @@ fn time_that_a_hypervisor_takes_disturbs_every_case_and_is_named() {
         fs::write(place.path("little.toml"), SUITE).expect("the suite is written");
         let stat = place.path("stat");
         let stolen = Stolen::begin(stat.clone(), share);
-        let program = place.fizeau(&ON_ALL_CPUS);
+        let program = place.fizeau(ON_ALL_CPUS);
         let mut within = Command::new("unshare");
         let script = "mount --bind \"$1\" /proc/stat && shift && exec \"$@\"";
         within.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]).arg(&stat);

@@ -175,6 +175,7 @@ fn outcome(
         available: None,
         stopped_by_quota: None,
         waited: None,
+        stolen: None,
         telemetry: Some(Telemetry {
             readings: 9,
             clock_min: Some(Megahertz(CLOCK.0 - 45.0)),

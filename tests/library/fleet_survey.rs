@@ -477,7 +477,7 @@ fn the_order_in_which_rows_are_read_changes_nothing() {
 fn tables_have_every_verdict_and_marks_are_on_every_line() {
     let mut rows = fleet(6, &[(3, 5, 0.08)]);
     rows.iter_mut().for_each(|row| row.mark = "stub".into());
-    rows[0].node = "=cmd()".into();
+    (rows[0].node, rows[0].session) = ("=cmd()".into(), "another".into());
     let found = surveyed(&rows, &options());
     let text = format::fleet::text(&found.report);
     assert!(text.lines().all(|line| line.ends_with(" (stub)")), "{text}");
@@ -506,7 +506,7 @@ fn the_page_of_a_fleet_is_light_and_shows_who_fails_and_nothing_as_markup() {
     rows.iter_mut().filter(|row| row.node == "n3").for_each(|row| row.part = "<b>".into());
     let mut earlier = rows[29].clone();
     assert_eq!((&*earlier.node, &*earlier.device), ("n3", "cuda:5"));
-    (earlier.session, earlier.time) = ("s0".into(), "2026-11-10T10:00:00Z".into());
+    (earlier.session, earlier.time) = ("before".into(), "2026-11-10T10:00:00Z".into());
     rows.push(earlier);
     rows.iter_mut().for_each(|row| row.part = row.part.replace("h100-sxm", "<b>").into());
     let labels: String =

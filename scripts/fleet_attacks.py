@@ -89,6 +89,7 @@ class Fleet:
         self.base = base
         self.bundles = Bundles({f"n{at:04}": None for at in range(count)})
         self.files, self.folders, self.args = {}, [], []
+        self.is_slow = True
 
     def rows(self, name):
         return self.bundles[name][0]
@@ -104,7 +105,8 @@ class Fleet:
                 row.update(columns)
 
     def heal(self):
-        """A fleet in which nobody is slow."""
+        """A fleet in which no node is slow."""
+        self.is_slow = False
         self.bundles[SLOW] = (node(5), SLOW)
 
     def write(self, place):
@@ -432,7 +434,9 @@ def _(fleet):
 def _(fleet):
     fleet.heal()
     for at in range(count):
-        fleet.bundles[f"n{at:04}-again"] = (node(at, hour=14), f"n{at:04}")
+        name = f"n{at:04}"
+        loss = 0.1 * (fleet.is_slow and name == SLOW)
+        fleet.bundles[f"{name}-again"] = (node(at, loss, hour=14), name)
 
 
 @way("accident", "one bundle is there twice", [0], named=())

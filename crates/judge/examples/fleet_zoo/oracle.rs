@@ -110,12 +110,12 @@ fn distance(mut matrix: Vec<Vec<f64>>, losses: &[f64]) -> f64 {
         let pivot = matrix[at][at].sqrt();
         left[at] /= pivot;
         square += left[at] * left[at];
+        let column: Vec<f64> = matrix.iter().map(|row| row[at] / pivot).collect();
         for below in at + 1..left.len() {
-            let factor = matrix[below][at] / pivot;
-            left[below] -= factor * left[at];
-            for column in at + 1..=below {
-                let other = matrix[column][at] / pivot;
-                matrix[below][column] -= factor * other;
+            left[below] -= column[below] * left[at];
+            for (cell, other) in matrix[below].iter_mut().zip(&column).take(below + 1).skip(at + 1)
+            {
+                *cell -= column[below] * other;
             }
         }
     }

@@ -33,8 +33,8 @@ pub const SIGNED: &str = "signed";
 /// The sender of a row of a bundle whose signature was not checked.
 pub const UNSIGNED: &str = "unsigned";
 
-/// Whether a row is of a bundle that nobody signed, by its columns `sender` and `mark`. What is made
-/// up is of no sender.
+/// Whether a row is of an unsigned bundle, by its columns `sender` and `mark`. What is made up has
+/// no sender.
 pub fn is_unsigned(sender: &str, mark: &str) -> bool {
     sender == UNSIGNED && mark != SIMULATED
 }

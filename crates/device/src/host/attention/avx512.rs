@@ -3,7 +3,7 @@
 
 use super::{
     avx2::fetch,
-    avx512_packed,
+    avx512_packed::{self, LANES, bf16s},
     engine::{COLUMNS, EXP2, Engine, Softmax},
     kernel,
     keys::{KEYS, Rows},
@@ -27,9 +27,6 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     }
     kernels
 }
-
-/// Lanes of a vector of sums.
-pub(super) const LANES: usize = 16;
 
 /// Vectors of a panel of values.
 const VECTORS: usize = COLUMNS / LANES;
@@ -144,14 +141,6 @@ scores!(scores_f32: f32, step 16, features "avx512f,avx512dq", mask u16,
 scores!(scores_bf16: bf16, step 32, features "avx512f,avx512bw,avx512dq,avx512bf16", mask u32,
     load _mm512_loadu_si512, rest _mm512_maskz_loadu_epi16,
     fma |sum, a, b| _mm512_dpbf16_ps(sum, bf16s(a), bf16s(b)));
-
-/// The same bits as pairs of bfloat16.
-#[target_feature(enable = "avx512f,avx512bf16")]
-#[inline]
-pub(super) fn bf16s(bits: __m512i) -> __m512bh {
-    // SAFETY: vectors of one size, of which any bits are valid.
-    unsafe { transmute::<__m512i, __m512bh>(bits) }
-}
 
 /// Lanes below `count`.
 fn first(count: usize) -> __mmask16 {

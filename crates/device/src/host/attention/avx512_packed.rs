@@ -4,13 +4,15 @@
 
 use super::{
     avx2::fetch,
-    avx512::{LANES, bf16s},
     keys::{KEYS, Rows},
     packed::{PADDED, Packed, ScoreTile, SumTile},
 };
 use crate::host::transpose::transposed;
 use half::bf16;
-use std::arch::x86_64::*;
+use std::{arch::x86_64::*, mem::transmute};
+
+/// Lanes of a vector of sums.
+pub(super) const LANES: usize = 16;
 
 /// Rows of a tile.
 const ROWS: usize = 12;
@@ -43,6 +45,14 @@ pub(super) const BF16: Packed<bf16> = Packed {
     scores: scores_bf16,
     accumulate: sums_bf16,
 };
+
+/// The same bits as pairs of bfloat16.
+#[target_feature(enable = "avx512f,avx512bf16")]
+#[inline]
+pub(super) fn bf16s(bits: __m512i) -> __m512bh {
+    // SAFETY: vectors of one size, of which any bits are valid.
+    unsafe { transmute::<__m512i, __m512bh>(bits) }
+}
 
 /// The first `count` of a vector's elements, or all; zeros behind them.
 #[inline]

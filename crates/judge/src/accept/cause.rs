@@ -109,7 +109,7 @@ impl fmt::Display for Cause {
             Cause::Noise => "repeats scatter too much",
             Cause::WrongResult => "wrong results",
             Cause::DeviceLost => "the device does not answer",
-            Cause::Missing => "a device is missing, or a link is narrower than it should be",
+            Cause::Missing => "a missing device, or a narrow link",
             Cause::Faults => "faults that were counted",
             Cause::Settings => "settings",
             Cause::Unknown => "not known",

@@ -2,9 +2,10 @@
 bundle of an honest acceptance must never be called a forgery (exit code 1 of `verify`).
 
 Arguments: the program (a release build starts ten times as fast); how many kills (100 where none is given);
-how many at once (2 where none is given); `held` to make the race certain: the process that measures is stopped before its parent is killed and woken
-once the continued acceptance measures, so that it appends to a record which was read before. A program
-that neither ends that process nor waits for its locks then closes a bundle over more than it decided on."""
+how many at once (2 where none is given); `held` to make the race certain. Then the process that measures is
+stopped before its parent is killed, and woken once the continued acceptance measures, so that it appends to a
+record which was read before. A program that neither ends that process nor waits for its locks closes a bundle
+over more than it decided on."""
 
 import collections
 import concurrent.futures

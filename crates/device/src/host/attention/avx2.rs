@@ -7,6 +7,7 @@ use super::{
     kernel,
     keys::{KEYS, Rows},
     packed::{PADDED, Packed, ScoreTile, SumTile},
+    room,
     wide::{LANES, STEP, Wide, load},
 };
 use crate::host::kernel::HostKernel;
@@ -143,6 +144,7 @@ impl<E: Wide> Engine for Avx2<E> {
 }
 
 const _: () = assert!(COLUMNS.is_multiple_of(4 * STEP) && KEYS.is_multiple_of(LANES));
+const _: () = assert!(room::ROWS.is_multiple_of(TILE_ROWS));
 const _: () = assert!(TILE_COLUMNS == STEP && PADDED == STEP && KEYS.is_multiple_of(TILE_COLUMNS));
 
 /// [`Packed::row`].

@@ -6,6 +6,7 @@ use super::{
     avx2::fetch,
     keys::{KEYS, Rows},
     packed::{PADDED, Packed, ScoreTile, SumTile},
+    room,
 };
 use crate::host::transpose::transposed;
 use half::bf16;
@@ -20,6 +21,7 @@ const ROWS: usize = 12;
 /// Columns of a tile.
 const COLUMNS: usize = 2 * LANES;
 
+const _: () = assert!(room::ROWS.is_multiple_of(ROWS));
 const _: () = assert!(KEYS.is_multiple_of(COLUMNS) && PADDED == LANES);
 
 pub(super) const F32: Packed<f32> = Packed {

@@ -222,7 +222,7 @@ fn rate(rival: &Rival<'_>) -> String {
 }
 
 fn bundled(kernel: &KernelName) -> bool {
-    ["portable", "avx2", "avx512"].contains(&&*kernel.0)
+    ["portable", "avx2", "avxvnni", "avx512", "amx"].contains(&&*kernel.0)
 }
 
 fn turn(device: &dyn Device, workload: &mut dyn Workload) -> Result<Seconds> {

@@ -5,7 +5,7 @@
 use fizeau_domain::{
     dtype::Dtype,
     kernel::manifest::{File, KernelRow, Manifest},
-    spec::part::{self, GpuFile},
+    spec::part::{self, GpuFile, HostFile},
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -150,4 +150,59 @@ fn a_reason_that_holds_no_more_is_found() {
         "{faults:?}"
     );
     assert_eq!(faults.len(), 2, "{faults:?}");
+}
+
+/// The host's kernels: by name, the file of its products, and the flops that its instructions make
+/// in a cycle at most of each element type (two pipes for vectors, one matrix unit).
+const ENGINES: [(&str, &str, &[(Dtype, f64)]); 4] = [
+    ("amx", "amx.rs", &[(Dtype::Bf16, 1024.0), (Dtype::Int8, 2048.0)]),
+    (
+        "avx512",
+        "avx512.rs",
+        &[(Dtype::F64, 32.0), (Dtype::F32, 64.0), (Dtype::Bf16, 128.0), (Dtype::Int8, 256.0)],
+    ),
+    ("avxvnni", "avxvnni.rs", &[(Dtype::Int8, 128.0)]),
+    ("avx2", "avx2.rs", &[(Dtype::F64, 16.0), (Dtype::F32, 32.0)]),
+];
+
+/// Types of hosts whose rate no kernel's instructions reach, where an engine is left out.
+fn hosts_lacking(left_out: &str) -> Vec<String> {
+    let folder = Path::new("crates/device/src/host/gemm");
+    let mut lacking = Vec::new();
+    for (id, host) in crate::data::files::<HostFile>("hosts") {
+        // Arm's cores are measured by portable code alone, and the book says so.
+        if !["AMD", "Intel"].contains(&&*host.vendor) {
+            continue;
+        }
+        for (&dtype, &rate) in &host.flop_per_clk_per_core {
+            let reaches = |&(name, file, rates): &(&str, &str, &[(Dtype, f64)])| {
+                let text = fs::read_to_string(folder.join(file)).expect("a file");
+                let made = format!("(Dtype::{dtype:?}, \"{name}\", ");
+                let runs = match name {
+                    "amx" => host.amx,
+                    "avx512" => host.avx512,
+                    _ => true,
+                };
+                let most = rates.iter().find(|(one, _)| *one == dtype);
+                name != left_out
+                    && runs
+                    && text.contains(&made)
+                    && most.is_some_and(|&(_, most)| most >= rate)
+            };
+            if !ENGINES.iter().any(reaches) {
+                lacking.push(format!("{id} {dtype}"));
+            }
+        }
+    }
+    lacking
+}
+
+#[test]
+fn every_rate_of_an_x86_host_has_a_kernel_of_its_instructions() {
+    assert_eq!(hosts_lacking("none"), Vec::<String>::new());
+    for (left_out, host) in
+        [("amx", "xeon-emr bf16"), ("avxvnni", "core-12 int8"), ("avx512", "epyc-9005 bf16")]
+    {
+        assert!(hosts_lacking(left_out).iter().any(|one| one == host), "{left_out}");
+    }
 }

@@ -43,6 +43,8 @@ fn kernel(
 pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
     #[cfg(target_arch = "x86_64")]
+    kernels.extend(tiles::kernels());
+    #[cfg(target_arch = "x86_64")]
     kernels.extend(x86::kernels());
     kernels.push(kernel(Operation::Compute(Dtype::F64), "plain", &[], plain_f64));
     kernels.push(kernel(Operation::Compute(Dtype::F32), "plain", &[], plain_f32));
@@ -130,6 +132,9 @@ mod x86 {
         avx512_int8: Int8 by "avx512" ["avx512f" "avx512vnni"], WIDE x 16 lanes of i32 in __m512i,
             4 products each, from _mm512_setzero_si512(), of _mm512_set1_epi8(1),
             |sum, one| _mm512_dpbusd_epi32(*sum, one, one);
+        avxvnni_int8: Int8 by "avxvnni" ["avx2" "avxvnni"], NARROW x 8 lanes of i32 in __m256i,
+            4 products each, from _mm256_setzero_si256(), of _mm256_set1_epi8(1),
+            |sum, one| _mm256_dpbusd_avx_epi32(*sum, one, one);
         avx2_f64: F64 by "avx2" ["avx2" "fma"], NARROW x 4 lanes of f64 in __m256d,
             1 products each, from _mm256_setzero_pd(), of _mm256_set1_pd(1.0),
             |sum, one| _mm256_fmadd_pd(one, one, *sum);
@@ -137,6 +142,71 @@ mod x86 {
             1 products each, from _mm256_setzero_ps(), of _mm256_set1_ps(1.0),
             |sum, one| _mm256_fmadd_ps(one, one, *sum);
     }
+}
+
+/// Products of Intel's matrix tiles.
+#[cfg(target_arch = "x86_64")]
+mod tiles {
+    use super::{Dtype, HostKernel, Operation, kernel, steps};
+    use crate::host::amx::{Amx, ROW_BYTES, ROWS, Tiles};
+    use std::arch::asm;
+
+    /// Tiles that accumulate: a product takes 52 cycles, and one starts each 16.
+    const SUMS: usize = 4;
+    /// Sums in a tile.
+    const LANES: usize = ROWS * ROW_BYTES / 4;
+
+    pub(super) fn kernels() -> Vec<HostKernel> {
+        let (amx, name) = (Amx::here(), "amx");
+        let bf16 = amx.bf16.then(|| kernel(Operation::Compute(Dtype::Bf16), name, &[], bf16));
+        let int8 = amx.int8.then(|| kernel(Operation::Compute(Dtype::Int8), name, &[], int8));
+        bf16.into_iter().chain(int8).collect()
+    }
+
+    /// `$product` adds `$products` ones, each multiplied by one, to every lane of a tile.
+    macro_rules! count {
+        ($name:ident: $product:literal, $products:literal products, lanes of $lane:ty,
+            ones $one:expr) => {
+            unsafe fn $name(flops: u64) -> f64 {
+                let rounds = steps(flops, (SUMS * LANES * $products) as u64);
+                let ones = [$one; ROWS * ROW_BYTES / size_of_val(&$one)];
+                let mut lanes = [[0 as $lane; LANES]; SUMS];
+                // SAFETY: the device offers this where the process may use tiles of such products;
+                // what is read and written are whole tiles.
+                unsafe {
+                    let _tiles = Tiles::configure();
+                    asm!(
+                        "tileloadd tmm4, [{ones} + {row}]",
+                        "tileloadd tmm5, [{ones} + {row}]",
+                        "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+                        "test {rounds}, {rounds}",
+                        "jz 3f",
+                        "2:",
+                        concat!($product, " tmm0, tmm4, tmm5"),
+                        concat!($product, " tmm1, tmm4, tmm5"),
+                        concat!($product, " tmm2, tmm4, tmm5"),
+                        concat!($product, " tmm3, tmm4, tmm5"),
+                        "sub {rounds}, 1",
+                        "jnz 2b",
+                        "3:",
+                        "tilestored [{lanes} + {row}], tmm0",
+                        "tilestored [{lanes} + {row} + 1024], tmm1",
+                        "tilestored [{lanes} + {row} + 2048], tmm2",
+                        "tilestored [{lanes} + {row} + 3072], tmm3",
+                        ones = in(reg) ones.as_ptr(),
+                        lanes = in(reg) lanes.as_mut_ptr(),
+                        row = in(reg) ROW_BYTES,
+                        rounds = inout(reg) rounds => _,
+                        options(nostack)
+                    );
+                }
+                lanes.iter().flatten().map(|&lane| f64::from(lane)).sum()
+            }
+        };
+    }
+
+    count!(bf16: "tdpbf16ps", 32 products, lanes of f32, ones half::bf16::ONE);
+    count!(int8: "tdpbssd", 64 products, lanes of i32, ones 1i8);
 }
 
 /// Additions of one reading of the clock, in units of [`CHAIN`]: some 40 us.

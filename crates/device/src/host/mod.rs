@@ -1,6 +1,8 @@
 //! The host CPU as a device: a unit is a core this process may use, a block is one pinned thread.
 
 pub(super) mod affinity;
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod attention;
 pub mod cgroup;
 mod compute;

@@ -1,6 +1,8 @@
 //! What the host says of itself: CPUID, sysfs, /proc. Nothing here is guessed: what cannot be read
 //! is left out.
 
+#[cfg(target_arch = "x86_64")]
+use super::amx;
 use super::{
     cgroup,
     cpuinfo::{CpuInfo, platform},
@@ -72,6 +74,7 @@ fn identify(properties: &mut Properties) {
     properties.virtualised = cpuid.get_hypervisor_info().map(|info| {
         format!("{:?}", info.identify()).split('(').next().unwrap_or_default().to_owned()
     });
+    let amx = amx::Amx::here();
     let features = [
         ("avx2", has!("avx2")),
         ("fma", has!("fma")),
@@ -83,6 +86,8 @@ fn identify(properties: &mut Properties) {
         ("avx512vnni", has!("avx512vnni")),
         ("avx512bf16", has!("avx512bf16")),
         ("avxvnni", has!("avxvnni")),
+        ("amx-bf16", amx.bf16),
+        ("amx-int8", amx.int8),
     ];
     let present = features.into_iter().filter(|(_, present)| *present);
     properties.features = present.map(|(name, _)| name.to_owned()).collect();

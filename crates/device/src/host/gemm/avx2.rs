@@ -51,7 +51,7 @@ macro_rules! avx2 {
         slab from |$begun:ident| $start:expr, to |$before:ident, $total:ident| $finish:expr,
         into C |$pair:ident, $sums:ident, $c:ident| $into:expr
     ) => {
-        struct $name;
+        pub(super) struct $name;
 
         impl Tile for $name {
             type Input = $input;

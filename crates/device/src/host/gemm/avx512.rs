@@ -57,12 +57,12 @@ macro_rules! avx512 {
         transpose |$source:ident, $stride:ident, $target:ident| $pack:expr,
         fused |$s:ident, $a:ident, $b:ident| $fma:expr
     ) => {
-        struct $name;
+        pub(super) struct $name;
 
         impl $name {
             // All that is inlined here may use these instructions.
             #[target_feature(enable = $features)]
-            unsafe fn one(params: &GemmParams, share: Share, block: Option<&Block<'_>>) {
+            pub(super) unsafe fn one(params: &GemmParams, share: Share, block: Option<&Block<'_>>) {
                 let rows = params.m as usize;
                 // SAFETY: the caller's promise.
                 unsafe {

@@ -9,9 +9,13 @@
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avxvnni;
 #[cfg(target_arch = "x86_64")]
 mod few;
 mod grouped;
@@ -36,7 +40,11 @@ pub use planted::plant_in_sum;
 pub(super) fn kernels() -> Vec<HostKernel> {
     let mut kernels = Vec::new();
     #[cfg(target_arch = "x86_64")]
+    kernels.extend(amx::kernels());
+    #[cfg(target_arch = "x86_64")]
     kernels.extend(avx512::kernels());
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avxvnni::kernels());
     #[cfg(target_arch = "x86_64")]
     kernels.extend(avx2::kernels());
     kernels.extend(portable::kernels());

@@ -2,6 +2,7 @@
 //! 4 x 4 vectors of sums of values.
 
 use super::{
+    amx,
     avx2::fetch,
     avx512_packed::{self, LANES, bf16s},
     engine::{COLUMNS, EXP2, Engine, Softmax},
@@ -9,7 +10,7 @@ use super::{
     keys::{KEYS, Rows},
     packed::Packed,
 };
-use crate::host::kernel::HostKernel;
+use crate::host::{amx::Amx, kernel::HostKernel};
 use fizeau_domain::dtype::Dtype;
 use half::bf16;
 use std::{arch::x86_64::*, array::from_fn, mem::transmute, ops::Range};
@@ -22,6 +23,9 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     {
         kernels.push(kernel::<F32>(Dtype::F32, "avx512"));
         if is_x86_feature_detected!("avx512bf16") {
+            if Amx::here().bf16 {
+                kernels.push(amx::with_tiles(kernel::<Bf16Amx>(Dtype::Bf16, "amx")));
+            }
             kernels.push(kernel::<Bf16>(Dtype::Bf16, "avx512"));
         }
     }
@@ -33,6 +37,8 @@ const VECTORS: usize = COLUMNS / LANES;
 
 struct F32;
 struct Bf16;
+/// The same with matrix tiles where there are many rows.
+struct Bf16Amx;
 
 /// The sums of 16 vectors, one in each lane.
 #[inline]
@@ -181,10 +187,13 @@ fn power(whole: __m512, rest: __m512) -> __m512 {
     _mm512_scalef_ps(power, whole)
 }
 
-/// See [`Engine::weigh`]; `store` takes 16 weights to their place.
+/// See [`Engine::weigh`]; `store` takes 16 weights to their place. A score that exceeds the largest
+/// one so far by up to `lazy` leaves that as what weights are relative to, so that sums need no
+/// correction (Zadouri and others, FlashAttention-4, 2026); weights are 2^lazy at most then.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn weigh(
+    lazy: f32,
     scores: *mut f32,
     seen: Range<usize>,
     count: usize,
@@ -195,12 +204,13 @@ unsafe fn weigh(
     let load = |at: usize| unsafe { _mm512_loadu_ps(scores.add(at)) };
     let mut largest = _mm512_set1_ps(softmax.max);
     let mut sums = _mm512_setzero_ps();
+    let kept = |max: f32| if max <= softmax.max + lazy { softmax.max } else { max };
     let max;
     if seen == (0..count) && count == KEYS {
         for at in (0..KEYS).step_by(LANES) {
             largest = _mm512_max_ps(largest, load(at));
         }
-        max = _mm512_reduce_max_ps(largest);
+        max = kept(_mm512_reduce_max_ps(largest));
         for at in (0..KEYS).step_by(LANES) {
             let weights = exp2_finite(_mm512_sub_ps(load(at), _mm512_set1_ps(max)));
             sums = _mm512_add_ps(sums, weights);
@@ -210,7 +220,7 @@ unsafe fn weigh(
         for at in (0..seen.end).step_by(LANES) {
             largest = _mm512_mask_max_ps(largest, within(&seen, at), largest, load(at));
         }
-        max = _mm512_reduce_max_ps(largest);
+        max = kept(_mm512_reduce_max_ps(largest));
         for at in (0..count).step_by(LANES) {
             let weights = exp2(_mm512_sub_ps(load(at), _mm512_set1_ps(max)));
             let weights = _mm512_maskz_mov_ps(within(&seen, at), weights);
@@ -234,7 +244,7 @@ unsafe fn weigh_f32(
     // SAFETY: the caller's promise: the row has KEYS words, whole vectors.
     unsafe {
         let store = |at: usize, weights| _mm512_storeu_ps(scores.add(at), weights);
-        weigh(scores, seen, count, softmax, store)
+        weigh(0.0, scores, seen, count, softmax, store)
     }
 }
 
@@ -247,14 +257,39 @@ unsafe fn weigh_bf16(
     count: usize,
     softmax: &mut Softmax,
 ) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe { weigh(0.0, scores, seen, count, softmax, |at, weights| narrow(scores, at, weights)) }
+}
+
+/// The same, lazily, with nothing up to the end of the row: products of tiles take whole steps.
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn weigh_amx(
+    scores: *mut f32,
+    seen: Range<usize>,
+    count: usize,
+    softmax: &mut Softmax,
+) -> f32 {
+    const LAZY: f32 = 8.0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let store = |at, weights| narrow(scores, at, weights);
+        let correction = weigh(LAZY, scores, seen, count, softmax, store);
+        for at in (count.next_multiple_of(LANES)..KEYS).step_by(LANES) {
+            store(at, _mm512_setzero_ps());
+        }
+        correction
+    }
+}
+
+/// 16 weights to their place among those of 16 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn narrow(scores: *mut f32, at: usize, weights: __m512) {
     // SAFETY: the caller's promise: the row has KEYS words, whole vectors. A vector of weights
     // goes below the scores that are still to be read.
     unsafe {
-        let store = |at: usize, weights| {
-            let narrow: __m256i = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(weights));
-            _mm256_storeu_si256(scores.cast::<bf16>().add(at).cast(), narrow);
-        };
-        weigh(scores, seen, count, softmax, store)
+        let narrow: __m256i = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(weights));
+        _mm256_storeu_si256(scores.cast::<bf16>().add(at).cast(), narrow);
     }
 }
 
@@ -442,11 +477,15 @@ engine!(F32: f32, scores_f32, weigh_f32, accumulate_f32,
 packed avx512_packed::F32, weights 1,
 output |sum| sum, place |column| column);
 
-// Of 32 columns, the interleaved lower halves of every 8 are in one vector, the upper halves in
-// the next.
 engine!(Bf16: bf16, scores_bf16, weigh_bf16, accumulate_bf16,
-packed avx512_packed::BF16, weights 2, output bf16::from_f32,
-place |column: usize| {
+packed avx512_packed::BF16, weights 2, output bf16::from_f32, place interleaved);
+
+engine!(Bf16Amx: bf16, scores_bf16, weigh_amx, accumulate_bf16,
+packed amx::BF16, weights 2, output bf16::from_f32, place interleaved);
+
+/// Of 32 columns, the interleaved lower halves of every 8 are in one vector, the upper halves in
+/// the next.
+fn interleaved(column: usize) -> usize {
     let (pair, column) = (column / 32 * 32, column % 32);
     pair + column / 4 % 2 * LANES + column / 8 * 4 + column % 4
-});
+}

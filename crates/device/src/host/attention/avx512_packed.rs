@@ -19,7 +19,7 @@ pub(super) const LANES: usize = 16;
 const ROWS: usize = 12;
 
 /// Columns of a tile.
-const COLUMNS: usize = 2 * LANES;
+pub(super) const COLUMNS: usize = 2 * LANES;
 
 const _: () = assert!(room::ROWS.is_multiple_of(ROWS));
 const _: () = assert!(KEYS.is_multiple_of(COLUMNS) && PADDED == LANES);

@@ -9,6 +9,8 @@
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;

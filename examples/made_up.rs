@@ -275,7 +275,10 @@ fn products() -> Vec<(&'static str, Point)> {
     ] {
         for (m, n, k) in squares.into_iter().chain(thin).chain(wide) {
             for kernel in ["cublaslt", "sm90_wgmma", "sm90_wgmma_pingpong", "portable"] {
-                cases.push((kernel, Point::Gemm(GemmPoint { dtype, m, n, k, contents })));
+                cases.push((
+                    kernel,
+                    Point::Gemm(GemmPoint { dtype, m, n, k, layout: Layout::Nn, contents }),
+                ));
             }
         }
     }
@@ -325,7 +328,7 @@ fn attentions() -> Vec<(&'static str, Point)> {
 fn broken() -> Vec<Outcome> {
     let case = |kernel: &str, m| {
         let (dtype, contents) = (Dtype::Bf16, Contents::Random);
-        let point = Point::Gemm(GemmPoint { dtype, m, n: m, k: m, contents });
+        let point = Point::Gemm(GemmPoint { dtype, m, n: m, k: m, layout: Layout::Nn, contents });
         Case { kernel: KernelName(kernel.into()), point }
     };
     let failed = |case, failure, error: &str| {

@@ -13,8 +13,8 @@ use fizeau_comm::Alone;
 use fizeau_device::{Backend, Device, host::Host};
 use fizeau_domain::{
     case::{
-        AttentionKind, AttentionPoint, Case, Contents, GemmPoint, KernelName, Lengths, Mask, Point,
-        StreamOperation, StreamPoint, Work,
+        AttentionKind, AttentionPoint, Case, Contents, GemmPoint, KernelName, Layout, Lengths,
+        Mask, Point, StreamOperation, StreamPoint, Work,
     },
     dtype::Dtype,
     kernel::Operation,
@@ -80,7 +80,14 @@ fn probe(device: &dyn Device, library: &str) -> Result<()> {
     for dtype in Dtype::ALL {
         let kernels = device.kernels(Operation::Gemm(dtype));
         for kernel in kernels.iter().filter(|kernel| kernel.0 == library) {
-            let point = GemmPoint { dtype, m: 96, n: 96, k: 96, contents: Contents::Random };
+            let point = GemmPoint {
+                dtype,
+                m: 96,
+                n: 96,
+                k: 96,
+                layout: Layout::Nn,
+                contents: Contents::Random,
+            };
             let mut rival = rival(device, kernel, Point::Gemm(point))?;
             device.timed(&mut || rival.workload.enqueue(1))?;
             ensure!(rival.workload.verify()?.passed(), "{library} is wrong");
@@ -95,7 +102,7 @@ fn parse(argument: &str) -> Result<GemmPoint> {
     let dtype = Dtype::ALL.into_iter().find(|known| known.name() == dtype).with_context(usage)?;
     let lengths: Vec<u32> = shape.split('x').map(str::parse).collect::<Result<_, _>>()?;
     let &[m, n, k] = &lengths[..] else { anyhow::bail!(usage()) };
-    Ok(GemmPoint { dtype, m, n, k, contents: Contents::Random })
+    Ok(GemmPoint { dtype, m, n, k, layout: Layout::Nn, contents: Contents::Random })
 }
 
 /// Prefill of 2048 tokens, and decoding with more keys and values than caches hold.
@@ -152,7 +159,14 @@ fn compare(device: &dyn Device, name: &str, point: Point, without: &[KernelName]
         rivals.push(rival(device, kernels.first().context("no stream")?, read)?);
         let side = 1024;
         let contents = Contents::Random;
-        let product = Point::Gemm(GemmPoint { dtype, m: side, n: side, k: side, contents });
+        let product = Point::Gemm(GemmPoint {
+            dtype,
+            m: side,
+            n: side,
+            k: side,
+            layout: Layout::Nn,
+            contents,
+        });
         for kernel in device.kernels(Operation::Gemm(dtype)) {
             if kernel.0 != "portable" && !without.contains(&kernel) {
                 rivals.push(rival(device, &kernel, product)?);

@@ -3,7 +3,7 @@
 use crate::measure::regime;
 use fizeau_bench as bench;
 use fizeau_domain::{
-    case::{Case, Collective, CollectivePoint, Contents, GemmPoint, Point, SdcPoint},
+    case::{Case, Collective, CollectivePoint, Contents, GemmPoint, Layout, Point, SdcPoint},
     dtype::Dtype,
     outcome::Regime,
     spec::{self, Conditions, Part, Properties},
@@ -90,7 +90,14 @@ fn of_rounds(point: &SdcPoint, case: &Case, properties: &Properties, part: Optio
     let memory = if properties.backend == "host" { host } else { BYTES_OF_GPU };
     let seconds = match *point {
         SdcPoint::Product { dtype, m, n, k, .. } => {
-            let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random });
+            let point = Point::Gemm(GemmPoint {
+                dtype,
+                m,
+                n,
+                k,
+                layout: Layout::Nn,
+                contents: Contents::Random,
+            });
             iteration(&Case { kernel: case.kernel.clone(), point }, properties, part)
         }
         SdcPoint::Memory { size, .. } => 6.0 * size.0 as f64 / memory,

@@ -8,22 +8,29 @@ use fizeau_device::{
     host::{Host, HostDevice},
 };
 use fizeau_domain::{
-    case::{Case, Contents, GemmPoint, GroupedPoint, KernelName, Point, Routing},
+    case::{Case, Contents, GemmPoint, GroupedPoint, KernelName, Layout, Point, Routing},
     dtype::Dtype,
     kernel::Operation,
     spec::{CacheLevel, Properties},
     units::Bytes,
 };
 use proptest::prelude::*;
-use std::cell::RefCell;
+use std::{cell::RefCell, iter::repeat};
 
 const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::Int8];
 
+/// Every kernel of an element type, with a layout that it multiplies.
+fn kernels(device: &dyn Device, dtype: Dtype) -> Vec<(Layout, KernelName)> {
+    let of =
+        |layout| device.kernels(Operation::Gemm(dtype, layout)).into_iter().zip(repeat(layout));
+    Layout::ALL.into_iter().flat_map(of).map(|(kernel, layout)| (layout, kernel)).collect()
+}
+
 fn check_all(device: &dyn Device, [m, n, k]: [u32; 3], repeat: u32, contents: Contents) {
     for dtype in DTYPES {
-        for kernel in device.kernels(Operation::Gemm(dtype)) {
-            let case = Case { kernel, point: Point::Gemm(GemmPoint { dtype, m, n, k, contents }) };
-            check(device, &case, repeat);
+        for (layout, kernel) in kernels(device, dtype) {
+            let point = Point::Gemm(GemmPoint { dtype, m, n, k, layout, contents });
+            check(device, &Case { kernel, point }, repeat);
         }
     }
 }
@@ -61,7 +68,9 @@ fn check(device: &dyn Device, case: &Case, repeat: u32) {
 fn a_plain_kernel_is_there_for_every_element_type() {
     let device = Host.open(0).expect("there is a host");
     for dtype in DTYPES {
-        let kernels = device.kernels(Operation::Gemm(dtype));
+        let kernels = device.kernels(Operation::Gemm(dtype, Layout::Nn));
+        // Nor is any kernel of one layout alone.
+        assert_eq!(device.kernels(Operation::Gemm(dtype, Layout::Nt)), kernels, "{dtype}");
         assert!(kernels.iter().any(|kernel| kernel.0 == "portable"), "{dtype}: {kernels:?}");
         // What makes one product makes one for each group as well.
         let bundled = |kernels: Vec<KernelName>| -> Vec<KernelName> {
@@ -70,7 +79,7 @@ fn a_plain_kernel_is_there_for_every_element_type() {
         };
         assert_eq!(bundled(device.kernels(Operation::Grouped(dtype))), bundled(kernels));
     }
-    assert!(device.kernels(Operation::Gemm(Dtype::Fp4)).is_empty());
+    assert!(device.kernels(Operation::Gemm(Dtype::Fp4, Layout::Nn)).is_empty());
 }
 
 #[test]
@@ -112,13 +121,13 @@ fn few_rows_are_right_on_any_number_of_threads() {
     for units in [1, 3, 4, 6, 7] {
         let device = HostDevice::open(Properties { units, ..properties.clone() });
         for dtype in DTYPES {
-            for kernel in device.kernels(Operation::Gemm(dtype)) {
+            for (layout, kernel) in kernels(&device, dtype) {
                 if !kernel.0.starts_with("avx") {
                     continue;
                 }
                 for [m, n, k] in [[1, 67, 1027], [1, 1030, 130], [2, 32, 1101], [3, 97, 3000]] {
                     let contents = Contents::Random;
-                    let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents });
+                    let point = Point::Gemm(GemmPoint { dtype, m, n, k, layout, contents });
                     check(&device, &Case { kernel: kernel.clone(), point }, 3);
                 }
             }
@@ -143,7 +152,10 @@ fn products_of_decoding_take_turns_with_copies_of_their_operands() {
     (properties.caches, properties.units) = (vec![cache], 1);
     let copies = |[m, n, k]: [u32; 3]| {
         let (dtype, contents) = (Dtype::F32, Contents::Random);
-        bench::gemm::copies(&GemmPoint { dtype, m, n, k, contents }, &properties)
+        bench::gemm::copies(
+            &GemmPoint { dtype, m, n, k, layout: Layout::Nn, contents },
+            &properties,
+        )
     };
     assert_eq!(copies([1, 64, 128]), 10);
     assert_eq!(copies([64, 1, 128]), 10, "one column");
@@ -159,7 +171,14 @@ fn products_of_decoding_take_turns_with_copies_of_their_operands() {
         change: |_| (),
         multiplied,
     };
-    let point = GemmPoint { dtype: Dtype::F32, m: 1, n: 64, k: 128, contents: Contents::Random };
+    let point = GemmPoint {
+        dtype: Dtype::F32,
+        m: 1,
+        n: 64,
+        k: 128,
+        layout: Layout::Nn,
+        contents: Contents::Random,
+    };
     let case = Case { kernel: KernelName("portable".into()), point: Point::Gemm(point) };
     let rank = Rank { device: &device, peers: &Alone };
     let mut workload = bench::prepare(&case, rank).expect("it is listed");

@@ -5,7 +5,7 @@ use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{
         Access, AccessPoint, AttentionKind, AttentionPoint, ComputePoint, Contents, GemmPoint,
-        Mask, Point, StreamOperation, StreamPoint,
+        Layout, Mask, Point, StreamOperation, StreamPoint,
     },
     dtype::Dtype,
     outcome::Outcome,
@@ -307,6 +307,7 @@ fn the_host_is_set_against_its_own_limits() {
             m,
             n: 4096,
             k: 4096,
+            layout: Layout::Nn,
             contents: Contents::Random,
         })
     };
@@ -427,6 +428,7 @@ fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
         m: 8192,
         n: 8192,
         k: 8192,
+        layout: Layout::Nn,
         contents: Contents::Random,
     });
     let lights = spec::lights(&point, &unknown, None, &hot(Some(Megahertz(2000.0))));
@@ -439,7 +441,7 @@ fn a_gpu_in_no_table_gets_its_peaks_from_its_properties() {
 fn scales_are_counted_and_have_the_peak_of_their_elements() {
     let gemm = |dtype| {
         let (m, n, k) = (256, 192, 512);
-        Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random })
+        Point::Gemm(GemmPoint { dtype, m, n, k, layout: Layout::Nn, contents: Contents::Random })
     };
     // C of 2 bytes; A and B of 1, of 4 bits half of it; a scale for each 32 along k, 16 of nvfp4;
     // of fp8block 4 bytes for 128 of each row of A and for 128 x 128 of B, of which n has two.

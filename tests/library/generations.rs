@@ -8,8 +8,8 @@ use fizeau::{
 };
 use fizeau_domain::{
     case::{
-        Case, ComputePoint, Contents, GemmPoint, KernelName, LatencyPoint, Point, StreamOperation,
-        StreamPoint,
+        Case, ComputePoint, Contents, GemmPoint, KernelName, LatencyPoint, Layout, Point,
+        StreamOperation, StreamPoint,
     },
     dtype::Dtype,
     outcome::{Measurement, Outcome},
@@ -32,7 +32,7 @@ fn part(id: &str) -> &'static Part {
 }
 
 fn gemm(dtype: Dtype, m: u32, n: u32, k: u32) -> Point {
-    Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random })
+    Point::Gemm(GemmPoint { dtype, m, n, k, layout: Layout::Nn, contents: Contents::Random })
 }
 
 /// Products between the machine balance of an A100 (153 FLOP/B) and that of an H100 (295).

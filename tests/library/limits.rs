@@ -13,8 +13,8 @@ use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{
         Access, AttentionKind, AttentionPoint, Case, Collective, CollectivePoint, ComputePoint,
-        Contents, GemmPoint, HostMemory, KernelName, Mask, Point, StreamOperation, StreamPoint,
-        Transfer, TransferPoint,
+        Contents, GemmPoint, HostMemory, KernelName, Layout, Mask, Point, StreamOperation,
+        StreamPoint, Transfer, TransferPoint,
     },
     dtype::Dtype,
     outcome::{Cache, Check, Invalidity, Measurement, Outcome, Samples, StopReason, Warmup},
@@ -224,7 +224,7 @@ fn point(case: &str, properties: &Properties) -> Point {
             let shape: Vec<u32> = shape.split('x').map(|n| n.parse().expect("a shape")).collect();
             let [m, n, k] = shape[..] else { panic!("{case}") };
             let contents = Contents::Random;
-            Point::Gemm(GemmPoint { dtype: dtype(of), m, n, k, contents })
+            Point::Gemm(GemmPoint { dtype: dtype(of), m, n, k, layout: Layout::Nn, contents })
         }
         ["attention", kind, of, shape] => attention(kind, of, shape),
         ["collective", collective, ranks] => Point::Collective(CollectivePoint::new(

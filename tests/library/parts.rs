@@ -10,7 +10,7 @@
 
 use fizeau::data::Catalogue;
 use fizeau_domain::{
-    case::{Contents, GemmPoint, Point, StreamOperation, StreamPoint},
+    case::{Contents, GemmPoint, Layout, Point, StreamOperation, StreamPoint},
     dtype::Dtype,
     spec::{self, Bound, CacheLevel, Conditions, Match, Part, Properties, Tier},
     units::{Bytes, Megahertz},
@@ -139,6 +139,7 @@ fn products_are_set_against_units_times_operations_times_the_clock() {
             m: 16_384,
             n: 16_384,
             k: 16_384,
+            layout: Layout::Nn,
             contents: Contents::Random,
         });
         let observed = rate(&point, &row.properties(), Tier::Observed);

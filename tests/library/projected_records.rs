@@ -51,7 +51,14 @@ impl Chance {
     fn gemm(&mut self) -> Point {
         let dtype = self.one(&[Dtype::Bf16, Dtype::Fp8]);
         let [m, n, k] = [(0, 14), (8, 15), (8, 15)].map(|(low, high)| self.power(low, high));
-        Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random })
+        Point::Gemm(GemmPoint {
+            dtype,
+            m,
+            n,
+            k,
+            layout: Default::default(),
+            contents: Contents::Random,
+        })
     }
 
     fn grouped(&mut self) -> Point {
@@ -245,7 +252,14 @@ fn an_efficiency_above_one_is_clamped_and_told() {
     let catalogue = Catalogue::load(None).expect("the embedded catalogue");
     let limits = Hardware::of_part(part(&catalogue)).expect("whole");
     let (m, n, k) = (8, 8192, 4096);
-    let gemm = GemmPoint { dtype: Dtype::Bf16, m, n, k, contents: Contents::Random };
+    let gemm = GemmPoint {
+        dtype: Dtype::Bf16,
+        m,
+        n,
+        k,
+        layout: Default::default(),
+        contents: Contents::Random,
+    };
     let gemm = Point::Gemm(gemm);
     let time = limit(&limits, &gemm) / 1.3;
     let record = record(vec![(gemm, time)]);
@@ -352,7 +366,14 @@ fn experts_take_the_grouped_products_of_a_record() {
     let (m, n, k, groups) = (128, 1536, 2048, 51);
     let routing = Routing::Balanced;
     let grouped = Point::Grouped(GroupedPoint { dtype, m, n, k, groups, routing });
-    let plain = Point::Gemm(GemmPoint { dtype, m: 2, n, k, contents: Contents::Random });
+    let plain = Point::Gemm(GemmPoint {
+        dtype,
+        m: 2,
+        n,
+        k,
+        layout: Default::default(),
+        contents: Contents::Random,
+    });
     let times = [(&grouped, 5.0), (&plain, 2.0)];
     let times = times.map(|(point, factor)| (*point, limit(&limits, point) * factor));
     let of = |points: Vec<(Point, f64)>| {
@@ -435,7 +456,8 @@ fn launches_and_small_messages_of_a_record_make_l2_as_by_hand() {
     };
     let gemm = |[n, k]: [u32; 2]| {
         let (dtype, contents) = (Dtype::Bf16, Contents::Random);
-        let gemm = Point::Gemm(GemmPoint { dtype, m: 1, n, k, contents });
+        let gemm =
+            Point::Gemm(GemmPoint { dtype, m: 1, n, k, layout: Default::default(), contents });
         (gemm, least(&limits, &gemm) * 2.0)
     };
     let launch =

@@ -311,7 +311,14 @@ fn gemms() -> Vec<Outcome> {
                 continue;
             }
             for (m, n, k) in shapes {
-                let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents: Contents::Random });
+                let point = Point::Gemm(GemmPoint {
+                    dtype,
+                    m,
+                    n,
+                    k,
+                    layout: Default::default(),
+                    contents: Contents::Random,
+                });
                 let small = f64::from(m.min(n).min(k));
                 let rate = peak(dtype) * gain * small / (small + 18.0);
                 let median = point.work().flops.0 / rate;
@@ -374,7 +381,14 @@ fn collectives() -> Vec<Outcome> {
 fn spoil(outcomes: &mut Vec<Outcome>) {
     let case = |point, kernel: &str| Case { kernel: KernelName(kernel.into()), point };
     let gemm = |m| {
-        Point::Gemm(GemmPoint { dtype: Dtype::Bf16, m, n: m, k: m, contents: Contents::Random })
+        Point::Gemm(GemmPoint {
+            dtype: Dtype::Bf16,
+            m,
+            n: m,
+            k: m,
+            layout: Default::default(),
+            contents: Contents::Random,
+        })
     };
     outcomes.push(Outcome::Skipped {
         case: case(gemm(2048), "onednn"),

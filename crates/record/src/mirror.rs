@@ -9,7 +9,7 @@
 use fizeau_domain::{
     case::{
         Access, AttentionKind, Buffers, CacheSide, Collective, Contents, Fused, HostMemory,
-        Instruction, KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing,
+        Instruction, KernelName, Launching, Layout, Lengths, Mask, MemoryPattern, Place, Routing,
         StreamOperation, Transfer,
     },
     dtype::Dtype,
@@ -54,8 +54,19 @@ shared!(String, bool, u32, u64, f64, [u32; 2], BTreeMap<Dtype, f64>);
 // Quantities, each a number in the unit of its type.
 shared!(Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts);
 // Names.
-shared!(Dtype, KernelName, StreamOperation, CacheSide, Contents, Access, Transfer, HostMemory);
-shared!(Launching, Fused, Routing, AttentionKind, Mask, Lengths, Collective, Place, Buffers);
+shared!(Dtype, KernelName, StreamOperation, CacheSide, Contents, Layout, Access, Transfer);
+shared!(
+    HostMemory,
+    Launching,
+    Fused,
+    Routing,
+    AttentionKind,
+    Mask,
+    Lengths,
+    Collective,
+    Place,
+    Buffers
+);
 shared!(MemoryPattern, Instruction);
 
 impl<W: Mirror> Mirror for Option<W> {

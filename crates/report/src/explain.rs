@@ -4,9 +4,9 @@ use super::{Block, Cell, Column, Document, Table, Weight, case_table::tier_name}
 use fizeau_domain::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents, Fused,
-        FusedPoint, Instruction, InstructionPoint, LatencyPoint, Launching, Lengths, Mask,
-        MemoryNode, MemoryPattern, Place, Point, SdcPoint, StreamOperation, Transfer,
-        TransferPoint, Work,
+        FusedPoint, GemmPoint, Instruction, InstructionPoint, LatencyPoint, Launching, Layout,
+        Lengths, Mask, MemoryNode, MemoryPattern, Place, Point, SdcPoint, StreamOperation,
+        Transfer, TransferPoint, Work,
     },
     dtype::Dtype,
     spec::{SpeedOfLight, Tier, headline},
@@ -193,13 +193,14 @@ pub fn measured(point: &Point, is_host: bool) -> String {
         ),
         Point::Instruction(p) => instruction(p),
         Point::Gemm(p) => format!(
-            "GEMM: C = A B with A of {} x {} and B of {} x {} elements of {}, {}.",
+            "GEMM: C = A B with A of {} x {} and B of {} x {} elements of {}, {}. B stands {}.",
             p.m,
             p.k,
             p.k,
             p.n,
             p.dtype,
-            contents(p.contents)
+            contents(p.contents),
+            layout(p)
         ),
         Point::Grouped(p) => format!(
             "grouped GEMM, as a mixture of experts needs it: {} rows dealt to {} groups ({}), each \
@@ -322,6 +323,18 @@ fn latency(p: &LatencyPoint) -> String {
          over {}{side}, by one unit.",
         p.working_set
     )
+}
+
+/// How B stands, as the end of a sentence.
+fn layout(p: &GemmPoint) -> &'static str {
+    match (p.is_b_by_columns(), p.layout) {
+        (false, _) => "row by row (layout nn)",
+        (true, Layout::Nt) => {
+            "column by column (layout nt), as a linear layer holds its weights; the same product \
+             with B row by row (nn) is another point"
+        }
+        (true, Layout::Nn) => "column by column, the only layout of this element type",
+    }
 }
 
 fn contents(contents: Contents) -> &'static str {

@@ -97,6 +97,7 @@ fn by_dtype(
 
 fn shape(point: &GemmPoint) -> String {
     let shape = format!("{} x {} x {}", point.m, point.n, point.k);
+    let shape = if point.layout.is_nn() { shape } else { format!("{shape} {}", point.layout) };
     if point.contents.are_random() { shape } else { format!("{shape}, {}", point.contents) }
 }
 

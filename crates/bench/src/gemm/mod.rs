@@ -37,11 +37,17 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let mut cases = Vec::new();
     let Some(axes) = &suite.gemm else { return cases };
     for &dtype in &axes.dtypes {
-        let kernels = rank.device.kernels(Operation::Gemm(dtype));
+        // No kernel of another layout stands in where the device has none of this one.
+        let of = |layout| (layout, rank.device.kernels(Operation::Gemm(dtype, layout)));
+        let layouts: Vec<_> = axes.layouts_of(dtype).into_iter().map(of).collect();
         for &[m, n, k] in &axes.shapes {
-            for &contents in &axes.contents {
-                let point = Point::Gemm(GemmPoint { dtype, m, n, k, contents });
-                cases.extend(kernels.iter().map(|kernel| Case { kernel: kernel.clone(), point }));
+            for (layout, kernels) in &layouts {
+                for &contents in &axes.contents {
+                    let layout = *layout;
+                    let point = Point::Gemm(GemmPoint { dtype, m, n, k, layout, contents });
+                    let cases_of = |kernel: &KernelName| Case { kernel: kernel.clone(), point };
+                    cases.extend(kernels.iter().map(cases_of));
+                }
             }
         }
     }
@@ -157,7 +163,7 @@ fn ready<'r, O: Element>(
 /// point.
 struct Made<O> {
     a: Vec<u8>,
-    /// By columns where the element type wants it.
+    /// By columns where the element type or the point's layout wants it.
     b: Vec<u8>,
     /// Of A and B; nothing where elements have none.
     scales: [Vec<u8>; 2],
@@ -239,12 +245,15 @@ fn plain<E: Element>(point: &GemmPoint) -> Result<Made<E::Output>, DeviceError> 
     let a = collected(m * k, (0..m * k).map(|_| draw()))?;
     let b = collected(k * n, (0..k * n).map(|_| draw()))?;
     let reference = Reference::new(&a, &b, [m, n, k], Roundoff::of::<E>(), &mut random);
-    let b = if E::BY_COLUMNS { by_columns(&b, n)? } else { b };
+    let b = if point.is_b_by_columns() { by_columns(&b, n)? } else { b };
     let bytes = |elements: &[E]| {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         collected(bytes.len(), bytes.iter().copied())
     };
-    let sums: Option<SumsOf> = Some(sums::of_operands::<E>);
+    let sums: Option<SumsOf> = Some(match point.is_b_by_columns() {
+        true => sums::of_operands::<E, true>,
+        false => sums::of_operands::<E, false>,
+    });
     let scales = [Vec::new(), Vec::new()];
     Ok(Made { a: bytes(&a)?, b: bytes(&b)?, scales, factor: 1.0, reference, sums })
 }
@@ -298,11 +307,12 @@ impl<'r, O: Element> Gemm<'r, O> {
         make: impl Fn(&GemmPoint) -> Result<Made<O>, DeviceError>,
     ) -> Result<Self, Unready> {
         let device = rank.device;
-        let function = device.load(Operation::Gemm(point.dtype), kernel)?;
+        let function = device.load(Operation::Gemm(point.dtype, point.layout), kernel)?;
         let dtype = Dtype::ALL.iter().position(|&dtype| dtype == point.dtype).unwrap_or(0) as u32;
         let GemmPoint { m, n, k, .. } = *point;
         // Before operands are made, which takes far longer than to be refused.
-        let shape = GemmParams { m, n, k, dtype, ..GemmParams::zeroed() };
+        let layout = point.layout as u32;
+        let shape = GemmParams { m, n, k, dtype, layout, ..GemmParams::zeroed() };
         device.takes(&function, &shape.into())?;
         let made = made(point, make)?;
         let copies = u64::from(copies(point, device.properties()));

@@ -38,10 +38,14 @@ pub(crate) struct Where {
     pub columns: Vec<u32>,
 }
 
-/// The sums of a product of operands as the device has them.
-pub(super) fn of_operands<E: Element>(a: &[u8], b: &[u8], [m, n, k]: [usize; 3]) -> Sums {
+/// The sums of a product of operands as the device has them: B column by column, or row by row.
+pub(super) fn of_operands<E: Element, const BY_COLUMNS: bool>(
+    a: &[u8],
+    b: &[u8],
+    [m, n, k]: [usize; 3],
+) -> Sums {
     let (a, b): (Vec<E>, Vec<E>) = (pod_collect_to_vec(a), pod_collect_to_vec(b));
-    let at = |row: usize, column: usize| match E::BY_COLUMNS {
+    let at = |row: usize, column: usize| match BY_COLUMNS {
         true => b[column * k + row].value(),
         false => b[row * n + column].value(),
     };
@@ -135,12 +139,11 @@ mod tests {
             round(pairs.map(|(a, b)| a.value() * b.value()).sum())
         };
         let product = (0..m * n).map(value).collect();
-        let b = match E::BY_COLUMNS {
-            true => (0..n * k).map(|at| b[at % k * n + at / k]).collect(),
-            false => b,
-        };
+        let by_columns: Vec<E> = (0..n * k).map(|at| b[at % k * n + at / k]).collect();
         let bytes = |elements: &[E]| bytemuck::cast_slice::<E, u8>(elements).to_vec();
-        (of_operands::<E>(&bytes(&a), &bytes(&b), SHAPE), product)
+        let sums = of_operands::<E, true>(&bytes(&a), &bytes(&by_columns), SHAPE);
+        assert_eq!(sums, of_operands::<E, false>(&bytes(&a), &bytes(&b), SHAPE));
+        (sums, product)
     }
 
     #[test]

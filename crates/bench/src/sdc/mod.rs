@@ -15,7 +15,7 @@ mod tally;
 
 use super::{Prepared, Rank, gemm};
 use fizeau_domain::{
-    case::{Case, Contents, GemmPoint, KernelName, Point, SdcPoint},
+    case::{Case, Contents, GemmPoint, KernelName, Layout, Point, SdcPoint},
     dtype::Dtype,
     kernel::Operation,
     outcome::{Integrity, WrongWord},
@@ -46,7 +46,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
         cases.extend(kernels.into_iter().map(|kernel| Case { kernel, point }));
     };
     for &dtype in dtypes {
-        let mut kernels = rank.device.kernels(Operation::Gemm(dtype));
+        let mut kernels = rank.device.kernels(Operation::Gemm(dtype, Layout::Nn));
         kernels.retain(is_deterministic);
         for &[m, n, k] in shapes {
             add(SdcPoint::Product { dtype, m, n, k, rounds: *products }, kernels.clone());
@@ -85,7 +85,7 @@ pub fn prepare<'r>(point: &SdcPoint, kernel: &KernelName, rank: Rank<'r>) -> Pre
 
 /// The product that is repeated: its operands are random and the same in every run.
 fn product_of(dtype: Dtype, [m, n, k]: [u32; 3]) -> GemmPoint {
-    GemmPoint { dtype, m, n, k, contents: Contents::Random }
+    GemmPoint { dtype, m, n, k, layout: Layout::Nn, contents: Contents::Random }
 }
 
 /// Memory that a case takes on a device; of ranks, on all of their devices together.

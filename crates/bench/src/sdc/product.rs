@@ -12,7 +12,6 @@ use crate::{
 use fizeau_device::{Buffer, Device, DeviceError};
 use fizeau_domain::{
     case::{GemmPoint, KernelName},
-    dtype::Dtype,
     outcome::{Check, Integrity, KeptOperand},
     stats,
     units::Bytes,
@@ -146,11 +145,7 @@ impl Products<'_> {
             }
             let Some((row, column)) = line else { continue };
             let of = if name == "a" { row } else { column };
-            let dtype = self.point.dtype;
-            // B of 8-bit floats, of weights and of what has scales stands column by column.
-            let has_own = dtype.scaling().is_some() || dtype.weights().is_some();
-            let by_columns = dtype == Dtype::Fp8 || has_own;
-            let is_by_lines = name == "a" || by_columns;
+            let is_by_lines = name == "a" || self.point.is_b_by_columns();
             let kept = match is_by_lines {
                 true => line_of(&bytes, of as usize, lines as usize),
                 false => column_of(&bytes, of as usize, lines as usize, &self.point),

@@ -105,9 +105,10 @@ pub struct Kind {
     pub factor: f64,
 }
 
-/// Whether it multiplies an operation's element type.
+/// Whether it multiplies an operation's element type: in every layout that the type has.
 pub fn has(operation: Operation, kinds: &[Kind]) -> bool {
-    kinds.iter().any(|kind| operation == Operation::Gemm(kind.dtype))
+    let of_kind = |kind: &Kind| matches!(operation, Operation::Gemm(of, _) if of == kind.dtype);
+    kinds.iter().any(of_kind)
 }
 
 /// An opened library.

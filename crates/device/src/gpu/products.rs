@@ -13,7 +13,9 @@ use super::{
     context::Context,
 };
 use crate::{Buffer, DeviceError, Result, library::Handle};
-use fizeau_domain::{dtype::Dtype, kernel::GemmParams, outcome::Code, spec::STUB, stats::quantile};
+use fizeau_domain::{
+    case::Layout, dtype::Dtype, kernel::GemmParams, outcome::Code, spec::STUB, stats::quantile,
+};
 use std::{cell::RefCell, ffi::c_int, rc::Rc, sync::Arc};
 
 /// Algorithms asked for.
@@ -282,7 +284,8 @@ pub fn try_description(dialect: &BlasLtDialect, kind: &Kind, gemm: &GemmParams) 
 }
 
 impl Planned {
-    /// C' = B' A' by columns: B' is n x k, or where B is kept by columns its transpose k x n.
+    /// C' = B' A' by columns: B' is n x k, or where B is kept by columns (`nt`, or a type that has
+    /// no other layout) its transpose k x n.
     fn described(
         dialect: &BlasLtDialect,
         library: &Arc<Library>,
@@ -291,7 +294,8 @@ impl Planned {
     ) -> Result<Planned> {
         let error = |code| dialect.error(code);
         let [m, n, k] = [gemm.m, gemm.n, gemm.k].map(u64::from);
-        let by_columns = matches!(kind.dtype.unscaled(), Dtype::Fp8 | Dtype::Fp4);
+        let of_type = matches!(kind.dtype.unscaled(), Dtype::Fp8 | Dtype::Fp4);
+        let by_columns = of_type || gemm.layout == Layout::Nt as u32;
         let null = std::ptr::null_mut();
         let mut plan = Planned {
             library: Arc::clone(library),

@@ -1,6 +1,7 @@
 //! Descriptors by which the copy engine of sm_90 and newer finds the tiles of a matrix.
 
 use fizeau_domain::{
+    case::Layout,
     dtype::Dtype,
     kernel::{
         AttentionParams, GemmParams, GroupedParams,
@@ -34,11 +35,12 @@ type Matrix = (Dtype, u64, [u32; 2]);
 fn matrix(gemm: &GemmParams, operand: Operand) -> Option<Matrix> {
     let dtype = Dtype::ALL.get(gemm.dtype as usize).copied().unwrap_or(Dtype::F32);
     let narrow = matches!(dtype.unscaled(), Dtype::Fp8 | Dtype::Fp6 | Dtype::Fp4);
+    let by_columns = narrow || gemm.layout == Layout::Nt as u32;
     let of_weights = dtype.weights().map(|of| if of.bits == 8 { Dtype::Fp8 } else { Dtype::Fp4 });
     match operand {
         Operand::B if of_weights.is_some() => Some((of_weights?, gemm.b, [gemm.n, gemm.k])),
         Operand::A => Some((dtype, gemm.a, [gemm.m, gemm.k])),
-        Operand::B if narrow => Some((dtype, gemm.b, [gemm.n, gemm.k])),
+        Operand::B if by_columns => Some((dtype, gemm.b, [gemm.n, gemm.k])),
         Operand::B => Some((dtype, gemm.b, [gemm.k, gemm.n])),
         Operand::C => Some((dtype.output(), gemm.c, [gemm.m, gemm.n])),
         Operand::Q | Operand::K | Operand::V => None,
@@ -143,6 +145,10 @@ mod tests {
         // Two of 4 bits are moved as a byte.
         let b = of(&map(Operand::B), &gemm(Dtype::Nvfp4)).expect("a product has a B");
         assert_eq!((b.dtype, b.sizes, b.stride), (Dtype::Fp4, [256, 256], 256));
+        // B of `nt` too, whatever its type.
+        let nt = GemmParams { layout: Layout::Nt as u32, ..gemm(Dtype::Bf16) };
+        let b = of(&map(Operand::B), &nt).expect("a product has a B");
+        assert_eq!((b.dtype, b.sizes, b.stride), (Dtype::Bf16, [512, 256], 1024));
         let c = of(&map(Operand::C), &gemm(Dtype::Fp8)).expect("a product has a C");
         assert_eq!((c.dtype, c.sizes, c.stride), (Dtype::Bf16, [256, 96], 512));
     }

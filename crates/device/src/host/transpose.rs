@@ -117,3 +117,28 @@ pub(in crate::host) unsafe fn words_64<const ROWS: usize>(
         }
     }
 }
+
+/// Writes 16 words of 32 bits from each of 16 rows, `stride` bytes apart, word by word: those of a
+/// word together, from one word to the next `apart` words.
+///
+/// # Safety
+///
+/// The words can be read, and written at `target`. The CPU has AVX-512.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+pub(in crate::host) unsafe fn columns_32(
+    source: *const u8,
+    stride: usize,
+    target: *mut u32,
+    apart: usize,
+) {
+    let mut rows = [_mm512_setzero_ps(); 16];
+    for (row, words) in rows.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *words = unsafe { _mm512_loadu_ps(source.add(row * stride).cast()) };
+    }
+    for (word, column) in transposed(rows).into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_ps(target.add(word * apart).cast(), column) };
+    }
+}

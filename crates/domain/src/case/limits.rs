@@ -4,7 +4,7 @@
 
 use super::{
     AccessPoint, AttentionPoint, Case, CollectivePoint, FusedPoint, GemmPoint, GroupedPoint,
-    InstructionPoint, LatencyPoint, Mask, Point, SdcPoint, StreamPoint, TransferPoint,
+    InstructionPoint, LatencyPoint, Layout, Mask, Point, SdcPoint, StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -157,12 +157,20 @@ impl InstructionPoint {
 }
 
 impl GemmPoint {
-    /// Refuses a dimension of nothing, or one that is too large.
+    /// Refuses a dimension of nothing, or one that is too large, and a layout that products of the
+    /// element type do not have.
     ///
     /// # Errors
     /// In words.
     pub fn check(&self) -> Result<(), String> {
-        sides([("m", self.m), ("n", self.n), ("k", self.k)])
+        sides([("m", self.m), ("n", self.n), ("k", self.k)])?;
+        if Layout::of(self.dtype).contains(&self.layout) {
+            return Ok(());
+        }
+        Err(format!(
+            "layout = {}: B of {} always stands column by column, and its products name no layout",
+            self.layout, self.dtype
+        ))
     }
 }
 
@@ -329,7 +337,8 @@ mod tests {
         refused(attention(|point| point.mask = Mask::Chunk(0)), "chunk = 0");
         refused(attention(|point| (point.batch, point.keys) = (1 << 12, 1 << 21)), "tokens in all");
         let dtype = Dtype::F32;
-        let gemm = GemmPoint { dtype, m: 0, n: 1, k: 1, contents: Default::default() };
+        let gemm =
+            GemmPoint { dtype, m: 0, n: 1, k: 1, layout: Layout::Nn, contents: Default::default() };
         refused(Point::Gemm(gemm), "m = 0");
         let instruction =
             |instruction, dtype| Point::Instruction(InstructionPoint { instruction, dtype });
@@ -395,7 +404,7 @@ mod tests {
         let most = Bytes::MOST;
         let contents = Default::default();
         let (stream, units) = (StreamOperation::Triad, UNITS_MAX);
-        let gemm = GemmPoint { dtype, m: side, n: side, k: side, contents };
+        let gemm = GemmPoint { dtype, m: side, n: side, k: side, layout: Layout::Nn, contents };
         let routing = Routing::Skewed;
         let groups = GROUPS_MAX;
         let grouped = GroupedPoint { dtype, m: side, n: side, k: side, groups, routing };

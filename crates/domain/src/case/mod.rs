@@ -162,7 +162,7 @@ pub struct ComputePoint {
     pub units: u32,
 }
 
-/// `C[m, n] = A[m, k] B[k, n]`, all row-major.
+/// `C[m, n] = A[m, k] B[k, n]`. A and C are row-major; B stands as [`GemmPoint::layout`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmPoint {
     /// Element type of A and B; types such as `bf16-int4` name one for each.
@@ -173,8 +173,54 @@ pub struct GemmPoint {
     pub n: u32,
     /// The dimension summed over.
     pub k: u32,
+    /// How B stands in memory, for element types that have a choice ([`Layout::of`]).
+    pub layout: Layout,
     /// What stands in A and B.
     pub contents: Contents,
+}
+
+/// How B of a matrix product stands in memory. The names are those of BLAS for row-major matrices:
+/// A is never transposed (`n`), B may be (`t`).
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Row by row: k rows of n elements.
+    #[default]
+    Nn,
+    /// Column by column: n rows of k elements, as a linear layer holds its weights.
+    Nt,
+}
+
+impl Layout {
+    /// The layouts that products of an element type have. Elements of 8-bit floats and of narrower
+    /// types, and weights that are narrower than A, stand column by column always: their points
+    /// name no layout, which [`Layout::Nn`] stands for.
+    pub fn of(dtype: Dtype) -> &'static [Layout] {
+        match dtype {
+            Dtype::F64 | Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16 | Dtype::Int8 => {
+                &Layout::ALL
+            }
+            _ => &[Layout::Nn],
+        }
+    }
+
+    /// Whether it is [`Layout::Nn`], which records, ids and lists of kernels leave out.
+    pub fn is_nn(&self) -> bool {
+        *self == Layout::Nn
+    }
 }
 
 /// What stands in the operands of a matrix product. Units that multiply take power by the bits that
@@ -402,6 +448,12 @@ impl ComputePoint {
 }
 
 impl GemmPoint {
+    /// Whether B stands column by column (n rows of k elements), by the point's layout or because
+    /// the element type has no other.
+    pub fn is_b_by_columns(&self) -> bool {
+        self.layout == Layout::Nt || Layout::of(self.dtype).len() == 1
+    }
+
     /// Bits of an element of B, scales not counted.
     pub fn bits_of_b(&self) -> u64 {
         self.dtype.weights().map_or(self.dtype.bits(), |weights| weights.bits)
@@ -457,7 +509,11 @@ impl fmt::Display for Point {
             Point::Compute(p) => write!(f, "{}/{}u", p.dtype, p.units),
             Point::Instruction(p) => write!(f, "{p}"),
             Point::Gemm(p) => {
-                write!(f, "{}/{}x{}x{}", p.dtype, p.m, p.n, p.k)?;
+                write!(f, "{}/", p.dtype)?;
+                if !p.layout.is_nn() {
+                    write!(f, "{}/", p.layout)?;
+                }
+                write!(f, "{}x{}x{}", p.m, p.n, p.k)?;
                 if p.contents.are_random() { Ok(()) } else { write!(f, "-{}", p.contents) }
             }
             Point::Grouped(p) => write!(f, "{p}"),
@@ -478,6 +534,7 @@ fn compact(size: Bytes) -> String {
     format!("{}B", size.0)
 }
 
+named!(Layout { Nn => "nn", Nt => "nt" });
 named!(Contents { Random => "random", Integers => "integers", Zeros => "zeros" });
 named!(StreamOperation {
     Read => "read", Write => "write", Copy => "copy", Scale => "scale", Add => "add",

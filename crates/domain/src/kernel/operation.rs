@@ -3,7 +3,8 @@
 use super::Params;
 use crate::{
     case::{
-        Access, AttentionKind, Fused, Instruction, InstructionPoint, Launching, StreamOperation,
+        Access, AttentionKind, Fused, Instruction, InstructionPoint, Launching, Layout,
+        StreamOperation,
     },
     dtype::Dtype,
 };
@@ -27,8 +28,8 @@ pub enum Operation {
     Compute(Dtype),
     /// `instruction/fma/f32`: a chain of instructions, each of which waits for the one before.
     Instruction(InstructionPoint),
-    /// `gemm/bf16`: a matrix product.
-    Gemm(Dtype),
+    /// `gemm/bf16`, `gemm/bf16/nt`: a matrix product of one layout of B.
+    Gemm(Dtype, Layout),
     /// `grouped/bf16`: matrix products of groups of rows.
     Grouped(Dtype),
     /// `attention/prefill/bf16/128x128`: attention of one kind and of one pair of head dimensions.
@@ -85,7 +86,7 @@ impl Operation {
             }
             Operation::LatencyProbe => Params::Probe(Zeroable::zeroed()),
             Operation::Compute(_) => Params::Compute(Zeroable::zeroed()),
-            Operation::Gemm(_) => Params::Gemm(Zeroable::zeroed()),
+            Operation::Gemm(..) => Params::Gemm(Zeroable::zeroed()),
             Operation::Grouped(_) => Params::Grouped(Zeroable::zeroed()),
             Operation::Attention { .. } => Params::Attention(Zeroable::zeroed()),
             Operation::Fused(..) => Params::Fused(Zeroable::zeroed()),
@@ -120,7 +121,8 @@ impl fmt::Display for Operation {
             Operation::LatencyProbe => f.write_str("latency/probe"),
             Operation::Compute(dtype) => write!(f, "compute/{dtype}"),
             Operation::Instruction(point) => write!(f, "instruction/{point}"),
-            Operation::Gemm(dtype) => write!(f, "gemm/{dtype}"),
+            Operation::Gemm(dtype, Layout::Nn) => write!(f, "gemm/{dtype}"),
+            Operation::Gemm(dtype, layout) => write!(f, "gemm/{dtype}/{layout}"),
             Operation::Grouped(dtype) => write!(f, "grouped/{dtype}"),
             Operation::Attention { kind, dtype, dims } => {
                 f.write_str("attention/")?;
@@ -168,7 +170,7 @@ impl FromStr for Operation {
             },
             "compute" => one_of(Dtype::ALL, rest).map(Operation::Compute),
             "instruction" => instruction(rest).map(Operation::Instruction),
-            "gemm" => one_of(Dtype::ALL, rest).map(Operation::Gemm),
+            "gemm" => gemm(rest),
             "grouped" => one_of(Dtype::ALL, rest).map(Operation::Grouped),
             "attention" => attention(rest),
             "fused" => fused(rest),
@@ -211,6 +213,13 @@ fn instruction(text: &str) -> Option<InstructionPoint> {
     };
     let point = InstructionPoint { instruction, dtype };
     point.check().is_ok().then_some(point)
+}
+
+/// `bf16` or `bf16/nt`.
+fn gemm(text: &str) -> Option<Operation> {
+    let (dtype, layout) = text.split_once('/').unwrap_or((text, Layout::Nn.name()));
+    let (dtype, layout) = (one_of(Dtype::ALL, dtype)?, one_of(Layout::ALL, layout)?);
+    Layout::of(dtype).contains(&layout).then_some(Operation::Gemm(dtype, layout))
 }
 
 /// `prefill/bf16/128x128`, `prefill/bf16` or `bf16`.
@@ -264,6 +273,7 @@ mod tests {
             "instruction/fma/f64",
             "instruction/shuffle",
             "gemm/nvfp4",
+            "gemm/bf16/nt",
             "grouped/bf16",
             "attention/prefill/bf16/192x128",
             "attention/mla/fp8",
@@ -293,6 +303,9 @@ mod tests {
             "",
             "latency/",
             "gemm/f31",
+            "gemm/fp8/nt",
+            "gemm/bf16/nn",
+            "gemm/bf16/tn",
             "fused/norm",
             "attention/bf16/128",
             "stream",

@@ -204,8 +204,9 @@ shared_with_kernels! {
     pub struct GemmParams {
         /// m x k.
         pub a: u64,
-        /// k x n. [`Dtype::Fp8`](crate::dtype::Dtype) and narrower types: n x k, as the matrix
-        /// units of all vendors want them and as weights are kept.
+        /// k x n, or n x k where `layout` says so. [`Dtype::Fp8`](crate::dtype::Dtype) and narrower
+        /// types: always n x k, as the matrix units of all vendors want them and as weights are
+        /// kept.
         pub b: u64,
         /// m x n, of the output's element type.
         pub c: u64,
@@ -224,8 +225,8 @@ shared_with_kernels! {
         /// A's tensor scale times B's, which each sum is multiplied by before it is rounded to C's
         /// type: no unit. 1 where the element type has no tensor scales (all but nvfp4).
         pub factor: f32,
-        /// Zero.
-        pub unused: u32,
+        /// [`crate::case::Layout`] by its place in `ALL`: 0 for `nn`, 1 for `nt`.
+        pub layout: u32,
     }
 
     /// Of a grouped product; see [`crate::case::GroupedPoint`]. Rows are packed, and those of a

@@ -145,7 +145,7 @@ fn checked(row: &KernelRow, form: Form) -> Result<(), String> {
 /// Operands of an operation that tensor maps can describe.
 fn operands(operation: Operation) -> &'static [Operand] {
     match operation {
-        Operation::Gemm(_) | Operation::Grouped(_) => &[Operand::A, Operand::B, Operand::C],
+        Operation::Gemm(..) | Operation::Grouped(_) => &[Operand::A, Operand::B, Operand::C],
         Operation::Attention { .. } => &[Operand::Q, Operand::K, Operand::V],
         _ => &[],
     }
@@ -175,7 +175,7 @@ fn limits(row: &KernelRow) -> Result<(), String> {
     if row.columns_max == Some(0) {
         return Err("columns_max: 0 columns are no product".into());
     }
-    let is_product = matches!(row.operation, Operation::Gemm(_));
+    let is_product = matches!(row.operation, Operation::Gemm(..));
     if !is_product && (row.rounds.is_some() || row.columns_max.is_some()) {
         return Err(format!("rounds, columns_max: only of gemm, and not of {}", row.operation));
     }
@@ -230,7 +230,7 @@ fn is_open(operation: Operation) -> bool {
         | Operation::Latency
         | Operation::Access(_)
         | Operation::Fused(..)
-        | Operation::Gemm(_)
+        | Operation::Gemm(..)
         | Operation::Grouped(_)
         | Operation::Attention { .. } => true,
         // A count of its own operations is all that such a kernel leaves: no work proves it.

@@ -2,14 +2,15 @@
 //! `data/suites/quick.toml`, `data/suites/full.toml`, or a file of the user's.
 
 mod fused;
+mod gemm;
 
 pub use fused::FusedAxes;
+pub use gemm::{GemmAxes, GroupedAxes};
 
 use crate::{
     case::{
-        Access, AttentionPoint, Buffers, CacheSide, Collective, Contents, GemmPoint, GroupedPoint,
-        HostMemory, Instruction, LatencyPoint, Launching, MemoryPattern, Place, Routing, SdcPoint,
-        StreamOperation, Transfer, limits,
+        Access, AttentionPoint, Buffers, CacheSide, Collective, HostMemory, Instruction,
+        LatencyPoint, Launching, MemoryPattern, Place, SdcPoint, StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     outcome::Regime,
@@ -294,48 +295,6 @@ impl SdcAxes {
     }
 }
 
-/// The matrix products.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GemmAxes {
-    /// Element types.
-    pub dtypes: Vec<Dtype>,
-    /// `[m, n, k]` each.
-    pub shapes: Vec<[u32; 3]>,
-    /// What stands in the operands.
-    #[serde(default = "random_alone")]
-    pub contents: Vec<Contents>,
-}
-
-/// The grouped products.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GroupedAxes {
-    /// Element types.
-    pub dtypes: Vec<Dtype>,
-    /// `[m, n, k, groups]` each, with the rows of all groups together.
-    pub shapes: Vec<[u32; 4]>,
-    /// How rows are dealt to groups.
-    pub routings: Vec<Routing>,
-}
-
-impl GroupedAxes {
-    fn check(&self) -> Result<(), String> {
-        if self.routings.is_empty() {
-            return Err("[grouped] routings: at least one of balanced and skewed".into());
-        }
-        let (dtype, routing) = (Dtype::F32, Routing::Balanced);
-        self.shapes.iter().try_for_each(|&[m, n, k, groups]| {
-            let point = GroupedPoint { dtype, m, n, k, groups, routing };
-            point.check().map_err(|why| format!("[grouped] shapes: {why}"))
-        })
-    }
-}
-
-fn random_alone() -> Vec<Contents> {
-    vec![Contents::Random]
-}
-
 /// The collectives.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -487,14 +446,7 @@ impl Suite {
         if sweeps.into_iter().flatten().any(|points| !(1..=POINTS_LIMIT).contains(&points)) {
             return Err(format!("points in an octave of a sweep are from 1 to {POINTS_LIMIT}"));
         }
-        for &[m, n, k] in self.gemm.iter().flat_map(|gemm| &gemm.shapes) {
-            let (dtype, contents) = (Dtype::F32, Contents::Random);
-            let point = GemmPoint { dtype, m, n, k, contents };
-            point.check().map_err(|why| format!("[gemm] shapes: {why}"))?;
-        }
-        if self.gemm.as_ref().is_some_and(|gemm| gemm.contents.is_empty()) {
-            return Err("[gemm] contents: at least one of random, integers and zeros".into());
-        }
+        self.gemm.as_ref().map_or(Ok(()), GemmAxes::check)?;
         self.grouped.as_ref().map_or(Ok(()), GroupedAxes::check)?;
         self.sdc.as_ref().map_or(Ok(()), SdcAxes::check)?;
         self.fused.iter().try_for_each(FusedAxes::check)?;
@@ -527,8 +479,9 @@ impl Suite {
         if let Some(LaunchAxes { ways, graph }) = &self.launch {
             lengths.push(("launch", vec![ways.len(), graph.len().max(1)]));
         }
-        if let Some(GemmAxes { dtypes, shapes, contents }) = &self.gemm {
-            lengths.push(("gemm", vec![dtypes.len(), shapes.len(), contents.len()]));
+        if let Some(GemmAxes { dtypes, shapes, layouts, contents }) = &self.gemm {
+            let lists = [dtypes.len(), shapes.len(), layouts.len(), contents.len()];
+            lengths.push(("gemm", lists.to_vec()));
         }
         if let Some(GroupedAxes { dtypes, shapes, routings }) = &self.grouped {
             lengths.push(("grouped", vec![dtypes.len(), shapes.len(), routings.len()]));

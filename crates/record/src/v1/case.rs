@@ -4,7 +4,7 @@ use crate::mirror::mirror;
 use fizeau_domain::{
     case::{
         self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, Fused, HostMemory,
-        Instruction, KernelName, Launching, Lengths, Mask, MemoryPattern, Place, Routing,
+        Instruction, KernelName, Launching, Layout, Lengths, Mask, MemoryPattern, Place, Routing,
         StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
@@ -118,7 +118,7 @@ pub struct InstructionPoint {
 
 mirror!(InstructionPoint of case::InstructionPoint { instruction, dtype });
 
-/// `C[m, n] = A[m, k] B[k, n]`, all row-major.
+/// `C[m, n] = A[m, k] B[k, n]`. A and C are row-major.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GemmPoint {
     /// Element type of A and B.
@@ -132,12 +132,16 @@ pub struct GemmPoint {
     /// The dimension summed over.
     #[schemars(range(min = 1, max = limits::SIZE_MAX))]
     pub k: u32,
+    /// How B stands in memory: `nn` row by row, `nt` column by column. Absent: `nn`, or for element
+    /// types of 8-bit floats and narrower ones, which have no other, column by column.
+    #[serde(default, skip_serializing_if = "Layout::is_nn")]
+    pub layout: Layout,
     /// What stands in A and B.
     #[serde(default, skip_serializing_if = "Contents::are_random")]
     pub contents: Contents,
 }
 
-mirror!(GemmPoint of case::GemmPoint { dtype, m, n, k, contents });
+mirror!(GemmPoint of case::GemmPoint { dtype, m, n, k, layout, contents });
 
 /// One product for each of some groups, as a mixture of experts needs them: the rows of A are dealt
 /// to groups, those of a group follow each other, and each group has a B of its own.

@@ -2,8 +2,9 @@
 //! `f32`, int8 as pairs of 16-bit integers, both widened while operands are packed.
 
 use super::{
+    dots::{self, Dots, dots},
     few::{self, Few, few},
-    grouped::both,
+    grouped::all,
     product::{Share, product},
     tile::{Into, Tile},
 };
@@ -11,7 +12,7 @@ use crate::host::{
     kernel::{HostKernel, inlined},
     pool::Block,
 };
-use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
+use fizeau_domain::{case::Layout, dtype::Dtype, kernel::GemmParams};
 use half::bf16;
 use std::arch::x86_64::*;
 
@@ -21,16 +22,27 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         return Vec::new();
     }
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn one<T: Tile + Few>(params: &GemmParams, share: Share, block: Option<&Block<'_>>) {
+    unsafe fn one<T: Tile + Few + Dots>(
+        params: &GemmParams,
+        share: Share,
+        block: Option<&Block<'_>>,
+    ) {
+        if params.layout == Layout::Nt as u32 {
+            let is_few = params.m as usize <= dots::ROWS_MAX;
+            // SAFETY: the caller's promise.
+            return unsafe {
+                if is_few { dots::<T>(params, share) } else { product::<T>(params, share) }
+            };
+        }
         let is_few = params.m as usize <= few::ROWS_MAX && params.n as usize >= <T as Few>::COLUMNS;
         // SAFETY: the caller's promise.
         unsafe { if is_few { few::<T>(params, share, block) } else { product::<T>(params, share) } }
     }
     let kernels = [
-        both::<F64>(Dtype::F64, "avx2", one::<F64>),
-        both::<F32>(Dtype::F32, "avx2", one::<F32>),
-        both::<Bf16>(Dtype::Bf16, "avx2", one::<Bf16>),
-        both::<Int8>(Dtype::Int8, "avx2", one::<Int8>),
+        all::<F64>(Dtype::F64, "avx2", one::<F64>),
+        all::<F32>(Dtype::F32, "avx2", one::<F32>),
+        all::<Bf16>(Dtype::Bf16, "avx2", one::<Bf16>),
+        all::<Int8>(Dtype::Int8, "avx2", one::<Int8>),
     ];
     kernels.into_iter().flatten().collect()
 }
@@ -49,7 +61,11 @@ macro_rules! avx2 {
         fused |$s:ident, $a:ident, $b:ident| $fused:expr,
         block |$row:ident, $other:ident| $block:expr,
         slab from |$begun:ident| $start:expr, to |$before:ident, $total:ident| $finish:expr,
-        into C |$pair:ident, $sums:ident, $c:ident| $into:expr
+        into C |$pair:ident, $sums:ident, $c:ident| $into:expr,
+        columns of $side:literal words from $zero_row:path,
+        |$line:ident| $line_words:expr, $transpose:path,
+        dots of $step:literal elements in $parts:literal, |$elements:ident| $widened_b:expr,
+        total $total_of:path
     ) => {
         pub(super) struct $name;
 
@@ -73,6 +89,31 @@ macro_rules! avx2 {
             #[inline(always)]
             fn output(sum: $sum) -> $output {
                 $round(sum)
+            }
+
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn pack_columns(
+                source: *const $input,
+                stride: usize,
+                words: usize,
+                target: *mut $word,
+            ) -> usize {
+                let words = words / $side * $side;
+                for word in (0..words).step_by($side) {
+                    for first in (0..2 * $lanes).step_by($side) {
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            let mut rows = [$zero_row(); $side];
+                            for row in 0..$side {
+                                let $line = source.add((first + row) * stride + word * $group);
+                                rows[row] = $line_words;
+                            }
+                            let target = target.add(word * 2 * $lanes + first);
+                            $transpose(rows, target.cast(), 2 * $lanes);
+                        }
+                    }
+                }
+                words
             }
 
             #[target_feature(enable = "avx2,fma")]
@@ -118,6 +159,28 @@ macro_rules! avx2 {
                         }
                     }
                 }
+            }
+        }
+
+        impl Dots for $name {
+            type Input = $input;
+            type Output = $output;
+            type Vector = $vector;
+
+            const STEP: usize = $step;
+            const PARTS: usize = $parts;
+            const WIDE: bool = false;
+            const HAS_OFFSET: bool = false;
+
+            #[inline(always)]
+            unsafe fn flipped(a: $vector) -> $vector {
+                a
+            }
+            inlined! {
+                fn zero() -> $vector = $zero();
+                fn load($elements: *const $input) -> [$vector; 2] = $widened_b;
+                fn fused($s: $vector, $a: $vector, $b: $vector) -> $vector = $fused;
+                fn total(sum: $vector, _offset: $vector) -> $output = $round($total_of(sum));
             }
         }
 
@@ -179,7 +242,10 @@ avx2!(
     into C |pair, sums, c| {
         _mm256_storeu_pd(c.add(8 * pair), sums[0]);
         _mm256_storeu_pd(c.add(8 * pair + 4), sums[1]);
-    }
+    },
+    columns of 4 words from _mm256_setzero_pd, |from| _mm256_loadu_pd(from), columns_64,
+    dots of 4 elements in 1, |from| [_mm256_loadu_pd(from), _mm256_setzero_pd()],
+    total total_64
 );
 
 avx2!(
@@ -196,7 +262,10 @@ avx2!(
     into C |pair, sums, c| {
         _mm256_storeu_ps(c.add(16 * pair), sums[0]);
         _mm256_storeu_ps(c.add(16 * pair + 8), sums[1]);
-    }
+    },
+    columns of 8 words from _mm256_setzero_ps, |from| _mm256_loadu_ps(from), columns_32,
+    dots of 8 elements in 1, |from| [_mm256_loadu_ps(from), _mm256_setzero_ps()],
+    total total_32
 );
 
 // A pair's even columns are in its first vector, the odd ones in the second: so one shift and one
@@ -213,7 +282,13 @@ avx2!(
         let even = _mm256_srli_epi32::<16>(rounded(sums[0]));
         let odd = _mm256_and_si256(rounded(sums[1]), _mm256_set1_epi32(!0xffff));
         _mm256_storeu_si256(c.add(16 * pair).cast(), _mm256_or_si256(even, odd));
-    }
+    },
+    columns of 8 words from _mm256_setzero_ps, |from| {
+        let halves = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(halves))
+    }, columns_32,
+    dots of 16 elements in 2, |from| even_odd(from),
+    total total_32
 );
 
 avx2!(
@@ -240,7 +315,15 @@ avx2!(
         let c = c.add(8 * pair);
         _mm256_storeu_si256(c.cast(), _mm256_permute2x128_si256::<0x20>(low, high));
         _mm256_storeu_si256(c.add(16).cast(), _mm256_permute2x128_si256::<0x31>(low, high));
-    }
+    },
+    columns of 8 words from _mm256_setzero_ps, |from| {
+        _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())))
+    }, columns_32,
+    dots of 32 elements in 2, |from| [
+        _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())),
+        _mm256_cvtepi8_epi16(_mm_loadu_si128(from.add(16).cast())),
+    ],
+    total total_integers
 );
 
 /// 16 elements as `f32`: the even ones, the odd ones.
@@ -285,4 +368,82 @@ fn wide(element: bf16) -> f32 {
 fn pair(word: [i8; 2]) -> u32 {
     let [low, high] = word.map(|byte| u32::from(i16::from(byte) as u16));
     low | high << 16
+}
+
+/// Writes the columns of 8 rows of 8 words, each column's words together, `apart` words from one
+/// column to the next.
+#[inline(always)]
+unsafe fn columns_32(rows: [__m256; 8], target: *mut f32, apart: usize) {
+    // SAFETY: the caller's promise: the words can be written, and the CPU has AVX2.
+    unsafe {
+        let mut pairs = rows;
+        for at in (0..8).step_by(2) {
+            pairs[at] = _mm256_unpacklo_ps(rows[at], rows[at + 1]);
+            pairs[at + 1] = _mm256_unpackhi_ps(rows[at], rows[at + 1]);
+        }
+        // fours[4 i + c]: rows 4 i to 4 i + 3 of columns c and c + 4.
+        let mut fours = pairs;
+        for at in (0..8).step_by(4) {
+            for half in 0..2 {
+                let low = _mm256_castps_pd(pairs[at + half]);
+                let high = _mm256_castps_pd(pairs[at + half + 2]);
+                fours[at + 2 * half] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
+                fours[at + 2 * half + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
+            }
+        }
+        for c in 0..4 {
+            let low = _mm256_permute2f128_ps::<0x20>(fours[c], fours[4 + c]);
+            let high = _mm256_permute2f128_ps::<0x31>(fours[c], fours[4 + c]);
+            _mm256_storeu_ps(target.add(c * apart), low);
+            _mm256_storeu_ps(target.add((4 + c) * apart), high);
+        }
+    }
+}
+
+/// As [`columns_32`], 4 rows of 4 words of 64 bits.
+#[inline(always)]
+unsafe fn columns_64(rows: [__m256d; 4], target: *mut f64, apart: usize) {
+    // SAFETY: as above.
+    unsafe {
+        let [a, b, c, d] = rows;
+        let even = [_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d)];
+        let odd = [_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d)];
+        _mm256_storeu_pd(target, _mm256_permute2f128_pd::<0x20>(even[0], even[1]));
+        _mm256_storeu_pd(target.add(apart), _mm256_permute2f128_pd::<0x20>(odd[0], odd[1]));
+        _mm256_storeu_pd(target.add(2 * apart), _mm256_permute2f128_pd::<0x31>(even[0], even[1]));
+        _mm256_storeu_pd(target.add(3 * apart), _mm256_permute2f128_pd::<0x31>(odd[0], odd[1]));
+    }
+}
+
+/// The sum of all lanes.
+#[inline(always)]
+unsafe fn total_64(sums: __m256d) -> f64 {
+    // SAFETY: the CPU has AVX2.
+    unsafe {
+        let two = _mm_add_pd(_mm256_castpd256_pd128(sums), _mm256_extractf128_pd::<1>(sums));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    }
+}
+
+/// The sum of all lanes.
+#[inline(always)]
+unsafe fn total_32(sums: __m256) -> f32 {
+    // SAFETY: the CPU has AVX2.
+    unsafe {
+        let four = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+/// The sum of all lanes.
+#[inline(always)]
+unsafe fn total_integers(sums: __m256i) -> i32 {
+    // SAFETY: the CPU has AVX2.
+    unsafe {
+        let upper = _mm256_extracti128_si256::<1>(sums);
+        let four = _mm_add_epi32(_mm256_castsi256_si128(sums), upper);
+        let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0x4e>(four));
+        _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0xb1>(two)))
+    }
 }

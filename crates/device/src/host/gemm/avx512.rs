@@ -4,7 +4,8 @@
 //! apart, all of a tile's fall into one set of it, and that has 12 ways on Zen 5 and Golden Cove.
 
 use super::{
-    grouped::both,
+    dots::{Dots, ROWS_MAX, dots},
+    grouped::all,
     product::{Share, product},
     stream::{self, Place, Stream, Streamed, stream},
     tile::{Into, Tile},
@@ -12,9 +13,9 @@ use super::{
 use crate::host::{
     kernel::HostKernel,
     pool::Block,
-    transpose::{words_32, words_64},
+    transpose::{columns_32, words_32, words_64},
 };
-use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
+use fizeau_domain::{case::Layout, dtype::Dtype, kernel::GemmParams};
 use half::bf16;
 use std::{arch::x86_64::*, mem::transmute};
 
@@ -28,13 +29,13 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     if !has {
         return Vec::new();
     }
-    let mut kernels = Vec::from(both::<F64>(Dtype::F64, "avx512", F64::one));
-    kernels.extend(both::<F32>(Dtype::F32, "avx512", F32::one));
+    let mut kernels = Vec::from(all::<F64>(Dtype::F64, "avx512", F64::one));
+    kernels.extend(all::<F32>(Dtype::F32, "avx512", F32::one));
     if is_x86_feature_detected!("avx512bf16") {
-        kernels.extend(both::<Bf16>(Dtype::Bf16, "avx512", Bf16::one));
+        kernels.extend(all::<Bf16>(Dtype::Bf16, "avx512", Bf16::one));
     }
     if is_x86_feature_detected!("avx512vnni") {
-        kernels.extend(both::<Int8>(Dtype::Int8, "avx512", Int8::one));
+        kernels.extend(all::<Int8>(Dtype::Int8, "avx512", Int8::one));
     }
     kernels
 }
@@ -54,7 +55,8 @@ macro_rules! avx512 {
         put |$sums:ident, $c:ident, $count:ident| $put:expr,
         output $round:expr, load $load:path, broadcast $broadcast:path,
         load sums $load_sum:path, store $store_sum:path, add $add:path,
-        transpose |$source:ident, $stride:ident, $target:ident| $pack:expr,
+        transpose |$source:ident, $stride:ident, $target:ident| $pack:expr, columns $columns:expr,
+        dots flip $flip:expr, total $total:expr,
         fused |$s:ident, $a:ident, $b:ident| $fma:expr
     ) => {
         pub(super) struct $name;
@@ -66,7 +68,10 @@ macro_rules! avx512 {
                 let rows = params.m as usize;
                 // SAFETY: the caller's promise.
                 unsafe {
-                    if rows <= stream::ROWS_MAX {
+                    let is_nt = params.layout == Layout::Nt as u32;
+                    if is_nt && rows <= ROWS_MAX {
+                        dots::<$name>(params, share);
+                    } else if !is_nt && rows <= stream::ROWS_MAX {
                         stream::<$name>(params, share, block);
                     } else {
                         product::<$name>(params, share);
@@ -127,6 +132,27 @@ macro_rules! avx512 {
                 words
             }
 
+            #[target_feature(enable = "avx512f,avx512dq")]
+            unsafe fn pack_columns(
+                source: *const $input,
+                stride: usize,
+                words: usize,
+                target: *mut $word,
+            ) -> usize {
+                let words = words / $lanes * $lanes;
+                for word in (0..words).step_by($lanes) {
+                    for first in (0..$vectors * $lanes).step_by(16) {
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            let source = source.add(first * stride + word * $group).cast::<u8>();
+                            let target = target.add(word * $vectors * $lanes + first);
+                            $columns(source, stride * size_of::<$input>(), target);
+                        }
+                    }
+                }
+                words
+            }
+
             #[target_feature(enable = $features)]
             unsafe fn multiply(
                 depth: usize,
@@ -180,6 +206,56 @@ macro_rules! avx512 {
                         }
                     }
                 }
+            }
+        }
+
+        impl Dots for $name {
+            type Input = $input;
+            type Output = $output;
+            type Vector = __m512i;
+
+            const STEP: usize = 64 / size_of::<$input>();
+            const PARTS: usize = 1;
+            const WIDE: bool = true;
+            const HAS_OFFSET: bool = !$starts_at_zero;
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn zero() -> __m512i {
+                _mm512_setzero_si512()
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn load(from: *const $input) -> [__m512i; 2] {
+                // SAFETY: the caller's promise.
+                [unsafe { _mm512_loadu_si512(from.cast()) }, _mm512_setzero_si512()]
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn flipped(a: __m512i) -> __m512i {
+                _mm512_xor_si512(a, _mm512_set1_epi32($flip as i32))
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn fused(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+                // SAFETY: vectors are 512 bits, whatever they are called.
+                unsafe {
+                    let $s = $load_sum((&raw const sum).cast());
+                    let ($a, $b) = ($load((&raw const a).cast()), $load((&raw const b).cast()));
+                    let sum = $fma;
+                    _mm512_loadu_si512((&raw const sum).cast())
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            unsafe fn total(sum: __m512i, offset: __m512i) -> $output {
+                // SAFETY: the caller's promise.
+                let sum = unsafe { <$name as Stream>::without_offset(sum, offset) };
+                $round($total(sum))
             }
         }
 
@@ -245,6 +321,8 @@ avx512!(
     output |sum| sum, load _mm512_loadu_pd, broadcast _mm512_set1_pd,
     load sums _mm512_loadu_pd, store _mm512_storeu_pd, add _mm512_add_pd,
     transpose |source, stride, target| words_64::<12>(source, stride, target),
+    columns words_64::<16>,
+    dots flip 0, total |sum| _mm512_reduce_add_pd(_mm512_castsi512_pd(sum)),
     fused |sum, a, b| _mm512_fmadd_pd(a, b, sum)
 );
 
@@ -257,6 +335,8 @@ avx512!(
     output |sum| sum, load _mm512_loadu_ps, broadcast _mm512_set1_ps,
     load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
     transpose |source, stride, target| words_32::<12>(source, stride, target.cast(), 0),
+    columns |source, stride, target: *mut f32| columns_32(source, stride, target.cast(), 32),
+    dots flip 0, total |sum| _mm512_reduce_add_ps(_mm512_castsi512_ps(sum)),
     fused |sum, a, b| _mm512_fmadd_ps(a, b, sum)
 );
 
@@ -274,6 +354,8 @@ avx512!(
     output bf16::from_f32, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
     load sums _mm512_loadu_ps, store _mm512_storeu_ps, add _mm512_add_ps,
     transpose |source, stride, target| words_32::<12>(source, stride, target, 0),
+    columns |source, stride, target| columns_32(source, stride, target, 32),
+    dots flip 0, total |sum| _mm512_reduce_add_ps(_mm512_castsi512_ps(sum)),
     fused |sum, a, b| dot_bf16(sum, a, b)
 );
 
@@ -292,6 +374,8 @@ avx512!(
     output |sum| sum, load _mm512_loadu_si512, broadcast _mm512_set1_epi32,
     load sums _mm512_loadu_si512, store _mm512_storeu_si512, add _mm512_add_epi32,
     transpose |source, stride, target| words_32::<12>(source, stride, target, SIGN),
+    columns |source, stride, target| columns_32(source, stride, target, 32),
+    dots flip SIGN, total _mm512_reduce_add_epi32,
     fused |sum, a, b| _mm512_dpbusd_epi32(sum, a, b)
 );
 

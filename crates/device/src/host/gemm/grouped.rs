@@ -1,10 +1,12 @@
-//! One product for each group of rows, by the kernels of single ones: every thread makes its part
-//! of every group's, and none waits for another.
+//! The kernels of an element type: one product with B of either layout, and one product for each
+//! group of rows by the kernels of single ones, of which every thread makes its part of every
+//! group's, and none waits for another.
 
 use super::{product::Share, tile::Tile};
 use crate::host::{kernel::HostKernel, pool::Block};
 use bytemuck::Zeroable;
 use fizeau_domain::{
+    case::Layout,
     dtype::Dtype,
     kernel::{GemmParams, GroupedParams, Operation},
 };
@@ -14,8 +16,19 @@ use std::slice;
 /// and may wait for each other; without one, each works by itself.
 pub(super) type One = unsafe fn(&GemmParams, Share, Option<&Block<'_>>);
 
+/// As [`both`], and products of B column by column, whose parameters `one` tells from the others by
+/// [`GemmParams::layout`].
+pub(super) fn all<T: Tile>(dtype: Dtype, name: &'static str, one: One) -> [HostKernel; 3] {
+    let nt = move |block: &Block<'_>| {
+        // SAFETY: whoever launches passes operands that live; the CPU can run it.
+        unsafe { one(block.params(), Share::of(block), Some(block)) }
+    };
+    let [single, groups] = both::<T>(dtype, name, one);
+    [single, HostKernel::new(Operation::Gemm(dtype, Layout::Nt), name, &[], nt), groups]
+}
+
 /// The kernels of an element type whose products `one` makes, on a CPU that can run it: one
-/// product, and one for each group of rows.
+/// product with B row by row, and one for each group of rows.
 pub(super) fn both<T: Tile>(dtype: Dtype, name: &'static str, one: One) -> [HostKernel; 2] {
     let single = move |block: &Block<'_>| {
         // SAFETY: whoever launches passes operands that live; the CPU can run it.
@@ -26,7 +39,7 @@ pub(super) fn both<T: Tile>(dtype: Dtype, name: &'static str, one: One) -> [Host
         unsafe { grouped(block, [size_of::<T::Input>(), size_of::<T::Output>()], one) }
     };
     [
-        HostKernel::new(Operation::Gemm(dtype), name, &[], single),
+        HostKernel::new(Operation::Gemm(dtype, Layout::Nn), name, &[], single),
         HostKernel::new(Operation::Grouped(dtype), name, &[], groups),
     ]
 }

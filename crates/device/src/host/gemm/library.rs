@@ -9,6 +9,7 @@ use super::super::{
 };
 use crate::{chain, library::is_nowhere};
 use fizeau_domain::{
+    case::Layout,
     dtype::Dtype,
     kernel::{GemmParams, Operation},
 };
@@ -197,25 +198,35 @@ impl Opened {
             if self.name == "onednn" {
                 if let Some(gemm) = self.function::<DnnlSgemm>("dnnl_sgemm") {
                     let run = move |p: &GemmParams| dnnl_sgemm(gemm, p);
-                    kernels.push(self.kernel(Operation::Gemm(Dtype::F32), threads, run));
+                    kernels.extend(self.of_layouts(Dtype::F32, threads, run));
                 }
                 let int8 = self.function::<DnnlInt8>("dnnl_gemm_s8s8s32");
                 if let Some(gemm) = int8.filter(|_| sums_of_int8_are_exact()) {
                     let run = move |p: &GemmParams| dnnl_int8(gemm, p);
-                    kernels.push(self.kernel(Operation::Gemm(Dtype::Int8), threads, run));
+                    kernels.extend(self.of_layouts(Dtype::Int8, threads, run));
                 }
                 return kernels;
             }
             if let Some(gemm) = self.function::<Cblas<f64>>("cblas_dgemm") {
                 let run = move |p: &GemmParams| cblas(gemm, (1.0, 0.0), p);
-                kernels.push(self.kernel(Operation::Gemm(Dtype::F64), threads, run));
+                kernels.extend(self.of_layouts(Dtype::F64, threads, run));
             }
             if let Some(gemm) = self.function::<Cblas<f32>>("cblas_sgemm") {
                 let run = move |p: &GemmParams| cblas(gemm, (1.0, 0.0), p);
-                kernels.push(self.kernel(Operation::Gemm(Dtype::F32), threads, run));
+                kernels.extend(self.of_layouts(Dtype::F32, threads, run));
             }
             kernels
         }
+    }
+
+    /// Kernels of both layouts: `run` tells the library which one its parameters name.
+    fn of_layouts(
+        &self,
+        dtype: Dtype,
+        threads: SetLibraryThreads,
+        run: impl Fn(&GemmParams) + Copy + Send + Sync + 'static,
+    ) -> [HostKernel; 2] {
+        Layout::ALL.map(|layout| self.kernel(Operation::Gemm(dtype, layout), threads, run))
     }
 
     fn kernel(
@@ -331,12 +342,25 @@ impl SetLibraryThreads {
 fn cblas<T>(gemm: Cblas<T>, (one, zero): (T, T), p: &GemmParams) {
     const ROW_MAJOR: c_int = 101;
     const NO_TRANSPOSE: c_int = 111;
+    const TRANSPOSE: c_int = 112;
     let [m, n, k] = [p.m, p.n, p.k].map(|length| length as c_int);
     let [a, b, c] = [p.a, p.b, p.c].map(|address| address as *mut T);
     // SAFETY: whoever launches passes operands that live, of these sizes, rows packed.
     unsafe {
-        gemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, m, n, k, one, a, k, b, n, zero, c, n);
+        let (of_b, ldb) = if is_nt(p) { (TRANSPOSE, k) } else { (NO_TRANSPOSE, n) };
+        gemm(ROW_MAJOR, NO_TRANSPOSE, of_b, m, n, k, one, a, k, b, ldb, zero, c, n);
     }
+}
+
+/// Whether B stands column by column.
+fn is_nt(p: &GemmParams) -> bool {
+    p.layout == Layout::Nt as u32
+}
+
+/// As oneDNN is told how B stands: whether it is transposed, and how far its rows are apart.
+fn b_of_dnnl(p: &GemmParams) -> (c_char, i64) {
+    let (flag, apart) = if is_nt(p) { (b'T', p.k) } else { (b'N', p.n) };
+    (flag as c_char, i64::from(apart))
 }
 
 /// What oneDNN refused would leave C poisoned, which the check then finds.
@@ -344,8 +368,9 @@ fn dnnl_sgemm(gemm: DnnlSgemm, p: &GemmParams) {
     let [m, n, k] = [p.m, p.n, p.k].map(i64::from);
     let none = b'N' as c_char;
     let [a, b, c] = [p.a, p.b, p.c].map(|address| address as *mut f32);
+    let (of_b, ldb) = b_of_dnnl(p);
     // SAFETY: as in `cblas`.
-    let _ = unsafe { gemm(none, none, m, n, k, 1.0, a, k, b, n, 0.0, c, n) };
+    let _ = unsafe { gemm(none, of_b, m, n, k, 1.0, a, k, b, ldb, 0.0, c, n) };
 }
 
 /// Whether oneDNN's sums of int8 products are exact. Without VNNI it adds two products in 16 bits,
@@ -362,9 +387,10 @@ fn dnnl_int8(gemm: DnnlInt8, p: &GemmParams) {
     let (none, fixed) = (b'N' as c_char, b'F' as c_char);
     let [a, b] = [p.a, p.b].map(|address| address as *const i8);
     let c = p.c as *mut i32;
+    let (of_b, ldb) = b_of_dnnl(p);
     // SAFETY: as in `cblas`; one fixed offset of zero for all of C.
     let _ = unsafe {
-        gemm(none, none, fixed, m, n, k, 1.0, a, k, 0, b, n, 0, 0.0, c, n, &raw const ZERO)
+        gemm(none, of_b, fixed, m, n, k, 1.0, a, k, 0, b, ldb, 0, 0.0, c, n, &raw const ZERO)
     };
 }
 

@@ -4,7 +4,8 @@
 //! rectangle for each thread, blocks it for the caches after Goto and van de Geijn ("Anatomy of
 //! high-performance matrix multiplication", 2008), packs operands into panels, and leaves the
 //! arithmetic on a tile that fits the registers to a `Tile`. Few rows, which have nothing to reuse,
-//! go to `stream` instead with AVX-512, to `few` with AVX2.
+//! go to `stream` instead with AVX-512, to `few` with AVX2,
+//! and to `dots` where B stands column by column.
 
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
@@ -16,6 +17,8 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avxvnni;
+#[cfg(target_arch = "x86_64")]
+mod dots;
 #[cfg(target_arch = "x86_64")]
 mod few;
 mod grouped;
@@ -33,7 +36,7 @@ mod words;
 use super::kernel::HostKernel;
 pub use planted::plant_in_sum;
 
-/// All of them that this CPU can run, by `gemm/<element type>`, best guess first.
+/// All of them that this CPU can run, by operation, best guess first.
 ///
 /// The instruction sets are asked for here and not through [`HostKernel::features`], because the
 /// intrinsics are sound only where the compiler's own detection says so.

@@ -1,7 +1,7 @@
 //! Plain Rust, for any CPU: the compiler makes of it what its baseline instruction set allows.
 
 use super::{
-    grouped::both,
+    grouped::all,
     product::{Share, product},
     tile::{Into, Tile},
 };
@@ -16,10 +16,10 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         unsafe { product::<T>(params, share) }
     }
     let kernels = [
-        both::<F64>(Dtype::F64, "portable", one::<F64>),
-        both::<F32>(Dtype::F32, "portable", one::<F32>),
-        both::<Bf16>(Dtype::Bf16, "portable", one::<Bf16>),
-        both::<Int8>(Dtype::Int8, "portable", one::<Int8>),
+        all::<F64>(Dtype::F64, "portable", one::<F64>),
+        all::<F32>(Dtype::F32, "portable", one::<F32>),
+        all::<Bf16>(Dtype::Bf16, "portable", one::<Bf16>),
+        all::<Int8>(Dtype::Int8, "portable", one::<Int8>),
     ];
     kernels.into_iter().flatten().collect()
 }

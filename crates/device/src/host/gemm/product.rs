@@ -11,7 +11,7 @@ use crate::{
         pool::{self, Block},
     },
 };
-use fizeau_domain::{kernel::GemmParams, units::Bytes};
+use fizeau_domain::{case::Layout, kernel::GemmParams, units::Bytes};
 use std::{cell::Cell, mem::size_of, ops::Range, ptr};
 
 /// The part of C that one thread makes.
@@ -99,6 +99,8 @@ struct Nest<T: Tile> {
     c: *mut T::Output,
     n: usize,
     k: usize,
+    /// Whether B has n rows of k elements, and not k rows of n.
+    by_columns: bool,
     part: Part,
     /// Words along k of one block.
     depth: usize,
@@ -156,6 +158,7 @@ pub(super) unsafe fn product<T: Tile>(params: &GemmParams, share: Share) {
         c: params.c as *mut T::Output,
         n,
         k,
+        by_columns: params.layout == Layout::Nt as u32,
         part,
         depth,
         height,
@@ -245,6 +248,18 @@ impl<T: Tile> Nest<T> {
         /// panels written in pieces of some lines.
         const SLAB: usize = 8;
         let panel_words = T::COLUMNS * (words.len() + 1);
+        if self.by_columns {
+            for (panel, left) in columns.clone().step_by(T::COLUMNS).enumerate() {
+                let width = (columns.end - left).min(T::COLUMNS);
+                // SAFETY: columns and words lie within B and the packed block.
+                unsafe {
+                    let panel = self.packed_b.add(panel * panel_words);
+                    self.pack_columns(words, left, width, panel.add(T::COLUMNS));
+                    self.start_panel(panel, words.len());
+                }
+            }
+            return;
+        }
         for first in (0..words.len()).step_by(SLAB) {
             let slab = first..(first + SLAB).min(words.len());
             for (panel, left) in columns.clone().step_by(T::COLUMNS).enumerate() {
@@ -262,6 +277,38 @@ impl<T: Tile> Nest<T> {
         for panel in 0..columns.len().div_ceil(T::COLUMNS) {
             // SAFETY: as above.
             unsafe { self.start_panel(self.packed_b.add(panel * panel_words), words.len()) };
+        }
+    }
+
+    /// All words along k of one panel of B that stands column by column.
+    #[inline(always)]
+    unsafe fn pack_columns(
+        &self,
+        words: &Range<usize>,
+        left: usize,
+        width: usize,
+        target: *mut T::Word,
+    ) {
+        let (start, end) = (words.start * T::GROUP, (words.end * T::GROUP).min(self.k));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let source = self.b.add(left * self.k + start);
+            let whole = (end - start) / T::GROUP;
+            let is_whole = width == T::COLUMNS;
+            let packed = if is_whole { T::pack_columns(source, self.k, whole, target) } else { 0 };
+            for column in 0..T::COLUMNS {
+                let cells = target.add(column);
+                for word in packed..words.len() {
+                    let from = word * T::GROUP;
+                    cells.add(word * T::COLUMNS).write(T::word_b(|place| {
+                        if column < width && start + from + place < end {
+                            *source.add(column * self.k + from + place)
+                        } else {
+                            T::Input::default()
+                        }
+                    }));
+                }
+            }
         }
     }
 

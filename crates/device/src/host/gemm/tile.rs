@@ -61,6 +61,22 @@ pub(super) trait Tile {
         0
     }
 
+    /// Packs columns of B that stand one after the other, as many as the tile has, `stride` elements
+    /// apart: as many of the `words` as is done fast, which is returned.
+    ///
+    /// # Safety
+    ///
+    /// The columns have `words` words, for which `target` has room. The CPU has the instruction
+    /// set.
+    unsafe fn pack_columns(
+        _source: *const Self::Input,
+        _stride: usize,
+        _words: usize,
+        _target: *mut Self::Word,
+    ) -> usize {
+        0
+    }
+
     /// `C = start + A B`, or `C += start + A B`, over one tile.
     ///
     /// # Safety

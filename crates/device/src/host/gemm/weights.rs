@@ -7,6 +7,7 @@
 use super::product::{Scratch, Share, cut};
 use crate::host::{kernel::HostKernel, pool::Block};
 use fizeau_domain::{
+    case::Layout,
     dtype::Dtype,
     kernel::{GemmParams, Operation},
 };
@@ -32,10 +33,11 @@ const HALF_OF_E4M3: f32 = (1u64 << 60) as f32;
 /// All that this CPU can run.
 pub(super) fn kernels() -> Vec<HostKernel> {
     fn of<I: Instructions + 'static>() -> [HostKernel; 3] {
+        let gemm = |dtype| Operation::Gemm(dtype, Layout::Nn);
         [
-            HostKernel::new(Operation::Gemm(Dtype::Bf16Fp8), I::NAME, &[], I::run::<Fp8>),
-            HostKernel::new(Operation::Gemm(Dtype::Bf16Int4), I::NAME, &[], I::run::<Int4>),
-            HostKernel::new(Operation::Gemm(Dtype::Bf16Mxfp4), I::NAME, &[], I::run::<Mxfp4>),
+            HostKernel::new(gemm(Dtype::Bf16Fp8), I::NAME, &[], I::run::<Fp8>),
+            HostKernel::new(gemm(Dtype::Bf16Int4), I::NAME, &[], I::run::<Int4>),
+            HostKernel::new(gemm(Dtype::Bf16Mxfp4), I::NAME, &[], I::run::<Mxfp4>),
         ]
     }
     let mut kernels = Vec::new();

@@ -37,7 +37,7 @@ struct LatencyParams {
 /* gemm/...: C = A B. */
 struct GemmParams {
   const void* a;     /* m x k, row by row */
-  const void* b;     /* k x n, row by row; fp8 and narrower: n x k, row by row */
+  const void* b;     /* k x n, row by row; layout nt, fp8 and narrower: n x k, row by row */
   void* c;           /* m x n, row by row, of the output's element type */
   u32 m;
   u32 n;
@@ -47,7 +47,7 @@ struct GemmParams {
   const void* scales_b;
   f32 factor;        /* nvfp4: A's tensor scale times B's, by which each f32 sum is multiplied
                       * before it is rounded to bf16. 1 for other types. */
-  u32 unused;
+  u32 layout;        /* 0: nn, 1: nt. A kernel is made for one of them. */
 };
 
 /* grouped/...: products of groups of rows with a B for each group. */

@@ -23,24 +23,34 @@ template <class Sum> struct Operands {
   alignas(16) Sum b[DEPTH][STRIDE];
 };
 
-// One thread's share of a step along k.
-template <class In, class Sum> struct Fetched {
+// One thread's share of a step along k. NT: B stands column by column, as A does row by row.
+template <class In, class Sum, bool NT> struct Fetched {
   static constexpr u32 DEPTH = Operands<Sum>::DEPTH;
   static constexpr u32 FETCHED = TILE * DEPTH / THREADS;
   In a[FETCHED], b[FETCHED];
 
-  DEVICE_MEMBER void fetch(const GemmParams& p, Tile tile, u32 k_first) {
-    const u32 row = tile.row * TILE + thread_index() / DEPTH;
+  // Of `lines` lines of p.k elements those of a tile, from line `first` on.
+  DEVICE_MEMBER static void fetch_lines(In (&into)[FETCHED], const void* of, u32 first, u32 lines,
+                                        const GemmParams& p, u32 k_first) {
+    const u32 line = first + thread_index() / DEPTH;
     const u32 k = k_first + thread_index() % DEPTH;
-    const In* from = static_cast<const In*>(p.a) + (u64(row) * p.k + k);
+    const In* from = static_cast<const In*>(of) + (u64(line) * p.k + k);
     UNROLL for (u32 i = 0; i < FETCHED; i++) {
       constexpr u32 STEP = THREADS / DEPTH;
-      a[i] = row + i * STEP < p.m && k < p.k ? *from : In();
+      into[i] = line + i * STEP < lines && k < p.k ? *from : In();
       from += u64(STEP) * p.k;
+    }
+  }
+
+  DEVICE_MEMBER void fetch(const GemmParams& p, Tile tile, u32 k_first) {
+    fetch_lines(a, p.a, tile.row * TILE, p.m, p, k_first);
+    if (NT) {
+      fetch_lines(b, p.b, tile.column * TILE, p.n, p, k_first);
+      return;
     }
     const u32 column = tile.column * TILE + thread_index() % TILE;
     const u32 k_b = k_first + thread_index() / TILE;
-    from = static_cast<const In*>(p.b) + (u64(k_b) * p.n + column);
+    const In* from = static_cast<const In*>(p.b) + (u64(k_b) * p.n + column);
     UNROLL for (u32 i = 0; i < FETCHED; i++) {
       constexpr u32 STEP = THREADS / TILE;
       b[i] = k_b + i * STEP < p.k && column < p.n ? *from : In();
@@ -50,9 +60,11 @@ template <class In, class Sum> struct Fetched {
 
   DEVICE_MEMBER void keep(Operands<Sum>& operands) const {
     UNROLL for (u32 i = 0; i < FETCHED; i++) {
-      const u32 row = i * (THREADS / DEPTH) + thread_index() / DEPTH;
-      operands.a[thread_index() % DEPTH][row] = widen(a[i]);
+      const u32 line = i * (THREADS / DEPTH) + thread_index() / DEPTH;
+      operands.a[thread_index() % DEPTH][line] = widen(a[i]);
+      if (NT) operands.b[thread_index() % DEPTH][line] = widen(b[i]);
     }
+    if (NT) return;
     UNROLL for (u32 i = 0; i < FETCHED; i++) {
       const u32 k = i * (THREADS / TILE) + thread_index() / TILE;
       operands.b[k][thread_index() % TILE] = widen(b[i]);
@@ -89,13 +101,14 @@ DEVICE void leave(const GemmParams& p, Tile tile, const Sum (&sums)[8][8]) {
   }
 }
 
-template <class In, class Sum, class Out, class Groups> DEVICE void product(Groups groups) {
+template <class In, class Sum, class Out, bool NT = false, class Groups>
+DEVICE void product(Groups groups) {
   SHARED Operands<Sum> operands;
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     const GemmParams p = groups.template product<sizeof(In), sizeof(Out)>();
     const Tile tile = tile_at<GROUP>(groups.within(index), groups.rows, groups.columns);
     Sum sums[8][8] = {};
-    Fetched<In, Sum> fetched;
+    Fetched<In, Sum, NT> fetched;
     fetched.fetch(p, tile, 0);
     constexpr u32 DEPTH = Operands<Sum>::DEPTH;
     for (u32 k = 0; k < p.k; k += DEPTH) {
@@ -116,6 +129,21 @@ KERNEL(256, 2) gemm_f32(const GemmParams p) { product<f32, f32, f32>(single<TILE
 KERNEL(256, 2) gemm_f16(const GemmParams p) { product<f16, f32, f16>(single<TILE, TILE>(p)); }
 KERNEL(256, 2) gemm_bf16(const GemmParams p) { product<bf16, f32, bf16>(single<TILE, TILE>(p)); }
 KERNEL(256, 1) gemm_int8(const GemmParams p) { product<i8, i32, i32>(single<TILE, TILE>(p)); }
+KERNEL(256, 1) gemm_f64_nt(const GemmParams p) {
+  product<f64, f64, f64, true>(single<TILE, TILE>(p));
+}
+KERNEL(256, 2) gemm_f32_nt(const GemmParams p) {
+  product<f32, f32, f32, true>(single<TILE, TILE>(p));
+}
+KERNEL(256, 2) gemm_f16_nt(const GemmParams p) {
+  product<f16, f32, f16, true>(single<TILE, TILE>(p));
+}
+KERNEL(256, 2) gemm_bf16_nt(const GemmParams p) {
+  product<bf16, f32, bf16, true>(single<TILE, TILE>(p));
+}
+KERNEL(256, 1) gemm_int8_nt(const GemmParams p) {
+  product<i8, i32, i32, true>(single<TILE, TILE>(p));
+}
 KERNEL(256, 1) grouped_f32(const GroupedParams p) {
   product<f32, f32, f32>(grouped<TILE, TILE>(p));
 }

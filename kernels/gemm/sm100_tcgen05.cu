@@ -1,5 +1,5 @@
-// Matrix products into tensor memory, as compute capability 10 has them: bf16, f16, tf32 and
-// fp8 (e4m3); of groups of rows bf16, f16 and fp8.
+// Matrix products into tensor memory, as compute capability 10 has them: bf16, f16 and tf32
+// with B row by row or column by column, fp8 (e4m3); of groups of rows bf16, f16 and fp8.
 #include "sm100_grouped.h"
 
 KERNEL(256, 1) gemm_bf16_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
@@ -25,6 +25,24 @@ KERNEL(256, 1) gemm_tf32_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
 }
 KERNEL(256, 1) gemm_fp8_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
   product<e4m3, 2>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_bf16_nt_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<bf16>, 1>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_bf16_nt_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<bf16>, 2>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_f16_nt_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<f16>, 1>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_f16_nt_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<f16>, 2>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_tf32_nt_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<tf32>, 1>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_tf32_nt_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<tf32>, 2>(p, &a, &b, &c);
 }
 KERNEL(256, 1) grouped_bf16_tcgen05(const GroupedParams p, MAP a, MAP b, MAP c) {
   product_of_groups<bf16>(p, &a, &b, &c);

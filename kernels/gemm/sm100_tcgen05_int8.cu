@@ -7,3 +7,9 @@ KERNEL(256, 1) gemm_int8_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
 KERNEL(256, 1) gemm_int8_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
   product<i8, 2>(p, &a, &b, &c);
 }
+KERNEL(256, 1) gemm_int8_nt_tcgen05(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<i8>, 1>(p, &a, &b, &c);
+}
+KERNEL(256, 1) gemm_int8_nt_tcgen05_pair(const GemmParams p, MAP a, MAP b, MAP c) {
+  product<AlongK<i8>, 2>(p, &a, &b, &c);
+}

@@ -1,5 +1,6 @@
 // GEMM for Hopper (sm_90a): wgmma with operands in shared memory and accumulators in registers; bf16
-// and f16 with B row by row, fp8 (e4m3) with B column by column. Rows must be multiples of 16 bytes.
+// and f16 with B row by row (nn) or column by column (nt), fp8 (e4m3), tf32 and int8 with B column by
+// column. Rows must be multiples of 16 bytes.
 //
 // One block for each unit walks tiles of 128 x 256. One thread of the first warpgroup has stages of
 // 128 bytes along k copied by tensor maps, four of them in a ring; the two other warpgroups multiply
@@ -62,6 +63,7 @@ template <u32 WIDE> struct Shape {
 template <class In> struct Type;
 template <class In> struct Half {
   using Out = In;
+  using Sum = f32;
   static constexpr u32 DEPTH = ROW_BYTES / 2;
   // Rows of B are along n, 64 columns in each box.
   static constexpr u32 BOX_BYTES = DEPTH * ROW_BYTES;
@@ -76,9 +78,11 @@ template <class In> struct Half {
 };
 template <> struct Type<bf16> : Half<bf16> {};
 template <> struct Type<f16> : Half<f16> {};
-template <> struct Type<e4m3> {
-  using Out = bf16;
-  static constexpr u32 DEPTH = ROW_BYTES;
+// Both operands along k, of elements of BYTES bytes.
+template <class OfC, class OfSums, u32 BYTES> struct AlongRows {
+  using Out = OfC;
+  using Sum = OfSums;
+  static constexpr u32 DEPTH = ROW_BYTES / BYTES;
   // Rows of B are along k, half of a tile's columns in each box.
   template <u32 WIDE> static constexpr u32 BOXES = 2;
   template <class Shape, class Groups>
@@ -87,10 +91,15 @@ template <> struct Type<e4m3> {
     const u32 row = groups.group * groups.p.n + column + box * HIGH;
     return {to + box * (HIGH * ROW_BYTES), step * DEPTH, row};
   }
-  // 32 along k are 32 bytes of each row.
+  // A multiplication takes 32 bytes of each row.
   static constexpr u32 PART_BYTES_B = 32;
   static DEVICE_MEMBER u64 describe_b(u32 at) { return describe_k_major(at); }
 };
+template <> struct Type<e4m3> : AlongRows<bf16, f32, 1> {};
+template <> struct Type<AlongK<bf16>> : AlongRows<bf16, f32, 2> {};
+template <> struct Type<AlongK<f16>> : AlongRows<f16, f32, 2> {};
+template <> struct Type<tf32> : AlongRows<f32, f32, 4> {};
+template <> struct Type<i8> : AlongRows<i32, i32, 1> {};
 
 // Has stage after stage of one tile copied.
 template <class In, class Shape, u32 SHARERS, class Ring, class Groups>
@@ -138,6 +147,40 @@ DEVICE void leave_some(const f32 (&sums)[SUMS], Out* c, u32 columns, u32 column_
   }
 }
 
+DEVICE f32 word_of(f32 sum) { return sum; }
+DEVICE f32 word_of(i32 sum) { return float_of(u32(sum)); }
+
+// Writes a warpgroup's 64 rows of sums that are elements of C as they are, of 32 bits: 32 columns at a time.
+template <class Shape, class Sum, class Groups>
+DEVICE void leave_words(const Sum (&sums)[Shape::SUMS], u8* shared, u32 consumer,
+                        const Groups& groups, Place tile, const TensorMap* c) {
+  constexpr u32 COLUMNS = Shape::COLUMNS, BUFFERS = Shape::BUFFERS;
+  const u32 thread = thread_index() % 128, t = thread % 4;
+  const u32 row_first = tile.row * ROWS + consumer * 64;
+  UNROLL for (u32 part = 0; part < COLUMNS / 32; part++) {
+    const u32 which = consumer * BUFFERS + part % BUFFERS;
+    u8* buffer = shared + Shape::STAGES * Shape::BYTES + which * BUFFER_BYTES;
+    // The last store from this buffer has read it.
+    if (thread == 0) await_stores_read<BUFFERS - 1>();
+    barrier_of<128>(1 + consumer);
+    UNROLL for (u32 half = 0; half < 2; half++) {
+      const u32 row = thread / 32 * 16 + half * 8 + thread % 32 / 4;
+      UNROLL for (u32 j = 0; j < 4; j++) {
+        const u32 first = part * 16 + j * 4 + half * 2;
+        const u32 chunk = (j * 2 + t / 2) ^ (row % 8);
+        store_pair(shared_address(buffer) + row * ROW_BYTES + chunk * 16 + t % 2 * 8,
+                   word_of(sums[first]), word_of(sums[first + 1]));
+      }
+    }
+    show_to_copies();
+    barrier_of<128>(1 + consumer);
+    if (thread == 0) {
+      tile_store(c, buffer, tile.column * COLUMNS + part * 32, row_first);
+      close_stores();
+    }
+  }
+}
+
 // Writes a warpgroup's 64 rows, 64 columns at a time.
 template <class Out, class Shape, class Groups>
 DEVICE void leave(const f32 (&sums)[Shape::SUMS], u8* shared, u32 consumer, const Groups& groups,
@@ -181,8 +224,8 @@ DEVICE void leave(const f32 (&sums)[Shape::SUMS], u8* shared, u32 consumer, cons
 
 // Has the four parts of a stage that is there multiplied; gives the stage's barrier for when they have been.
 template <class In, class Shape, class Ring, class Turns>
-DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer,
-                           u32 accumulate, const Turns& turns) {
+DEVICE u64* multiply_stage(typename Type<In>::Sum (&sums)[Shape::SUMS], Ring& ring, u8* shared,
+                           u32 consumer, u32 accumulate, const Turns& turns) {
   const u32 at = warp_uniform(shared_address(shared) + ring.at * Shape::BYTES);
   const u64 a = describe_k_major(at + consumer * BOX_BYTES_A);
   const u64 b = Type<In>::describe_b(at + BYTES_A);
@@ -201,8 +244,8 @@ DEVICE u64* multiply_stage(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32
 
 // Multiplies the stages of one tile.
 template <class In, class Shape, u32 SHARERS, class Ring>
-DEVICE void multiply_tile(f32 (&sums)[Shape::SUMS], Ring& ring, u8* shared, u32 consumer,
-                          u32 steps) {
+DEVICE void multiply_tile(typename Type<In>::Sum (&sums)[Shape::SUMS], Ring& ring, u8* shared,
+                          u32 consumer, u32 steps) {
   const bool speaks = thread_index() % 32 == 0;
   u64* previous = nullptr;
   for (u32 step = 0; step < steps; step++) {
@@ -222,11 +265,13 @@ template <class In, class Shape, class Ring, class Groups>
 DEVICE void consume(Ring ring, u8* shared, Groups groups, const TensorMap* c) {
   const u32 steps = tiles_along(groups.p.k, Type<In>::DEPTH);
   const u32 consumer = warpgroup_number() - 1;
-  f32 sums[Shape::SUMS];
+  typename Type<In>::Sum sums[Shape::SUMS];
   for (u32 index = block_index(); groups.seek(index); index += block_count()) {
     multiply_tile<In, Shape, Groups::SHARERS>(sums, ring, shared, consumer, steps);
-    leave<typename Type<In>::Out, Shape>(sums, shared, consumer, groups,
-                                         place_of(groups, index), c);
+    using Out = typename Type<In>::Out;
+    const Place place = place_of(groups, index);
+    if constexpr (sizeof(Out) == 4) leave_words<Shape>(sums, shared, consumer, groups, place, c);
+    else leave<Out, Shape>(sums, shared, consumer, groups, place, c);
   }
   if (thread_index() % 128 == 0) await_stores<0>();
 }
@@ -437,6 +482,18 @@ KERNEL(384, 1) gemm_f16_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
 }
 KERNEL(384, 1) gemm_fp8_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
   plain_product<e4m3>(single<ROWS, 256, 2>(p), &a, &b, &c);
+}
+KERNEL(384, 1) gemm_bf16_nt_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  plain_product<AlongK<bf16>>(single<ROWS, 256, 2>(p), &a, &b, &c);
+}
+KERNEL(384, 1) gemm_f16_nt_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  plain_product<AlongK<f16>>(single<ROWS, 256, 2>(p), &a, &b, &c);
+}
+KERNEL(384, 1) gemm_tf32_nt_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  plain_product<tf32>(single<ROWS, 256, 2>(p), &a, &b, &c);
+}
+KERNEL(384, 1) gemm_int8_nt_wgmma(const GemmParams p, MAP a, MAP b, MAP c) {
+  plain_product<i8>(single<ROWS, 256, 2>(p), &a, &b, &c);
 }
 KERNEL(384, 1) gemm_fp8_wgmma_promoted(const GemmParams p, MAP a, MAP b, MAP c) {
   promoted_product(p, &a, &b, &c, NoScales());

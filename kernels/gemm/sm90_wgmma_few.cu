@@ -1,5 +1,5 @@
-// GEMM of few rows for Hopper (sm_90a), as decoding makes them: bf16 and f16 with B row by row, fp8 (e4m3)
-// with B column by column. What counts is that B, which is read once, arrives at the speed of memory. Rows
+// GEMM of few rows for Hopper (sm_90a), as decoding makes them: bf16 and f16 with B row by row (nn) or
+// column by column (nt), fp8 (e4m3) with B column by column. What counts is that B, which is read once, arrives at the speed of memory. Rows
 // must be multiples of 16 bytes.
 //
 // wgmma makes 64 rows or more. So the product is made turned, transposed C = transposed B times transposed
@@ -56,17 +56,21 @@ template <class In> struct Type {
   static constexpr u32 STEP_BYTES = 16 * ROW_BYTES;
   static DEVICE_MEMBER u64 describe_b(u32 at) { return describe_mn_major(at, PART_BYTES); }
 };
-template <> struct Type<e4m3> {
-  using Out = bf16;
-  static constexpr u32 DEPTH = 128, BOXES = 1;
+// Both operands along k, of elements of BYTES bytes.
+template <class OfC, u32 BYTES> struct AlongRows {
+  using Out = OfC;
+  static constexpr u32 DEPTH = ROW_BYTES / BYTES, BOXES = 1;
   // Rows of B are along k, 128 columns in the box.
   static DEVICE_MEMBER Box box_of_b(u8* to, u32 column, u32 step, u32) {
     return {to, step * DEPTH, column};
   }
-  // 32 along k are 32 bytes of each row.
+  // A multiplication takes 32 bytes of each row.
   static constexpr u32 STEP_BYTES = 32;
   static DEVICE_MEMBER u64 describe_b(u32 at) { return describe_k_major(at); }
 };
+template <> struct Type<e4m3> : AlongRows<bf16, 1> {};
+template <> struct Type<AlongK<bf16>> : AlongRows<bf16, 2> {};
+template <> struct Type<AlongK<f16>> : AlongRows<f16, 2> {};
 
 template <class Shape> using Deal = Single<Shape::ROWS, COLUMNS>;
 
@@ -291,4 +295,40 @@ KERNEL(384, 1) gemm_fp8_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
 }
 KERNEL(384, 1) gemm_fp8_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
   split_tile<e4m3, 256>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_nt_wgmma_few(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<AlongK<bf16>, 16>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_nt_wgmma_few_64(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<AlongK<bf16>, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_nt_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<bf16>, 16>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_nt_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<bf16>, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_nt_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<bf16>, 128>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_bf16_nt_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<bf16>, 256>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_nt_wgmma_few(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<AlongK<f16>, 16>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_nt_wgmma_few_64(const GemmParams p, MAP a, MAP b) {
+  whole_tiles<AlongK<f16>, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_nt_wgmma_split_16(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<f16>, 16>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_nt_wgmma_split_64(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<f16>, 64>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_nt_wgmma_split_128(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<f16>, 128>(p, &a, &b);
+}
+KERNEL(384, 1) gemm_f16_nt_wgmma_split_256(const GemmParams p, MAP a, MAP b) {
+  split_tile<AlongK<f16>, 256>(p, &a, &b);
 }

@@ -1,5 +1,5 @@
-// Matrix products of few rows into tensor memory, as decoding makes them: B row by row, of fp8 (e4m3)
-// column by column. B is read once, and the kernel is to take no longer than memory needs for it. Rows must
+// Matrix products of few rows into tensor memory, as decoding makes them: B row by row (nn) or
+// column by column (nt), of fp8 (e4m3) always column by column. B is read once, and the kernel is to take no longer than memory needs for it. Rows must
 // be multiples of 16 bytes.
 //
 // A multiplication has 128 rows or more. So the product is made turned, transposed C = transposed B times
@@ -46,6 +46,7 @@ template <u32 FEW, u32 SPLIT> struct Shape {
 template <class In, class To, class Added, u32 TYPE, u32 SUMS> struct RowByRow {
   using Out = To;
   using Sum = Added;
+  using Element = In;
   static constexpr u32 DEPTH = ROW_BYTES / sizeof(In);
   static constexpr u32 BOX_BYTES = DEPTH * ROW_BYTES;
   static constexpr u32 PART_B = DEPTH / 4 * ROW_BYTES;
@@ -68,11 +69,13 @@ template <> struct Type<tf32> : RowByRow<tf32, u32, f32, 2, 1> {
   static DEVICE_MEMBER u64 describe_b(u32 stage) { return describe_words_mn_major(stage, BOX_BYTES); }
 };
 template <> struct Type<i8> : RowByRow<i8, u32, u32, 1, 2> {};
-template <> struct Type<e4m3> {
-  using Out = bf16;
+// Columns of B are along k.
+template <class In, class To, u32 TYPE> struct ColumnByColumn {
+  using Out = To;
   using Sum = f32;
-  static constexpr u32 DEPTH = ROW_BYTES, PART_B = 32;
-  static DEVICE_MEMBER constexpr u32 instruction(u32 few) { return instruct(0, 0, COLUMNS, few); }
+  using Element = In;
+  static constexpr u32 DEPTH = ROW_BYTES / sizeof(In), PART_B = 32;
+  static DEVICE_MEMBER constexpr u32 instruction(u32 few) { return instruct(TYPE, 0, COLUMNS, few); }
   static DEVICE_MEMBER void load_b(u8* to, const TensorMap* b, u32 column, u32 step, u64* full) {
     tile_load(to, b, step * DEPTH, column, full);
   }
@@ -80,6 +83,9 @@ template <> struct Type<e4m3> {
     return describe_for_tensor_memory(describe_k_major(stage));
   }
 };
+template <> struct Type<e4m3> : ColumnByColumn<e4m3, bf16, 0> {};
+template <> struct Type<AlongK<f16>> : ColumnByColumn<f16, f16, 0> {};
+template <> struct Type<AlongK<bf16>> : ColumnByColumn<bf16, bf16, 1> {};
 
 // What a block makes: tiles of all columns, and of each the stages from `first` to `end`.
 struct Part { u32 tiles, first, end; };
@@ -124,7 +130,8 @@ DEVICE void multiply_all(Ring ring, Sums sums, u32 memory, u8* shared, Part part
       UNROLL for (u32 quarter = 0; quarter < 4; quarter++) {
         multiply_into<1>(memory + sums.at * S::ROWS, further(b, quarter * Type<In>::PART_B),
                          further(a, quarter * 32), Type<In>::instruction(S::ROWS),
-                         quarter > 0 ? 1 : step - part.first, In());
+                         quarter > 0 ? 1 : step - part.first,
+                         typename Type<In>::Element());
       }
       arrive_when_multiplied<1>(&ring.empty[ring.at]);
       ring.advance();

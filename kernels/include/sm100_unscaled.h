@@ -1,5 +1,5 @@
-// Matrix products into tensor memory of elements without scales: B row by row, of fp8 (e4m3) column by
-// column. Rows must be multiples of 16 bytes.
+// Matrix products into tensor memory of elements without scales: B row by row (nn) or column by column
+// (nt), of fp8 (e4m3) always column by column. Rows must be multiples of 16 bytes.
 //
 // A tile of 128 x 256 is made by one block, one of 256 x 256 by a pair of blocks. Each block of a pair
 // has half of A's rows and half of B's columns copied, a third less than one block for its own tile.
@@ -31,6 +31,7 @@ template <u32 BLOCKS> struct Stage {
 // Rows of B are along n, 128 bytes of each in a box. `TYPE` and `SUMS` as instruct takes them.
 template <class In, class Sum, u32 TYPE, u32 SUMS> struct RowByRow {
   using Out = Sum;
+  using Element = In;
   static constexpr u32 DEPTH = ROW_BYTES / sizeof(In);
   static DEVICE_MEMBER constexpr u32 instruction(u32 rows, u32 width) {
     return instruct(TYPE, 1, rows, width, SUMS);
@@ -61,11 +62,13 @@ template <> struct Type<tf32> : RowByRow<tf32, u32, 2, 1> {
   }
 };
 template <> struct Type<i8> : RowByRow<i8, u32, 1, 2> {};
-template <> struct Type<e4m3> {
-  using Out = bf16;
-  static constexpr u32 DEPTH = ROW_BYTES;
+// Columns of B are along k.
+template <class In, class Sum, u32 TYPE, u32 SUMS> struct ColumnByColumn {
+  using Out = Sum;
+  using Element = In;
+  static constexpr u32 DEPTH = ROW_BYTES / sizeof(In);
   static DEVICE_MEMBER constexpr u32 instruction(u32 rows, u32 width) {
-    return instruct(0, 0, rows, width);
+    return instruct(TYPE, 0, rows, width, SUMS);
   }
   static constexpr u32 BOX = 64;
   template <u32 BLOCKS, u32 WIDTH>
@@ -81,6 +84,11 @@ template <> struct Type<e4m3> {
     return describe_for_tensor_memory(describe_k_major(stage));
   }
 };
+template <> struct Type<e4m3> : ColumnByColumn<e4m3, bf16, 0, 1> {};
+template <> struct Type<AlongK<f16>> : ColumnByColumn<f16, f16, 0, 1> {};
+template <> struct Type<AlongK<bf16>> : ColumnByColumn<bf16, bf16, 1, 1> {};
+template <> struct Type<AlongK<tf32>> : ColumnByColumn<tf32, u32, 2, 1> {};
+template <> struct Type<AlongK<i8>> : ColumnByColumn<i8, u32, 1, 2> {};
 
 // Whether tiles can be halved: of int8 a box of B has as many columns as a block of a pair.
 template <class In, u32 BLOCKS> struct Halves {
@@ -140,7 +148,8 @@ DEVICE void multiply_stages(Ring& ring, u32 sums, u8* shared, u32 steps) {
     const u64 b = Type<In>::describe_b(at + BYTES_A);
     UNROLL for (u32 part = 0; part < 4; part++) {
       multiply_into<BLOCKS>(sums, further(a, part * 32), further(b, part * Type<In>::PART_B),
-                            Type<In>::instruction(BLOCKS * ROWS, WIDTH), part > 0 ? 1 : step, In());
+                            Type<In>::instruction(BLOCKS * ROWS, WIDTH), part > 0 ? 1 : step,
+                            typename Type<In>::Element());
     }
     arrive_when_multiplied<BLOCKS>(&ring.empty[ring.at]);
     ring.advance();

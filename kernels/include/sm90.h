@@ -15,6 +15,9 @@ struct alignas(64) TensorMap { u64 words[16]; };
 // A parameter whose address the copy engine can be given.
 #define MAP const __grid_constant__ TensorMap
 
+// An element type of which both operands run along k, where its own name means that B runs along n.
+template <class In> struct AlongK {};
+
 // --- What a warp has in common.
 
 // A value that all lanes of a warp have alike; all of them must call it. The assembler then keeps it, and
@@ -258,6 +261,13 @@ DEVICE void multiply_tiles(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, bf16) 
                : SUMS_32("+f", 0), SUMS_32("+f", 32)
                : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
+// Both k-major.
+DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, AlongK<bf16>) {
+  MULTIPLY_TILES("m64n256k16", "f32.bf16.bf16", "1, 1, 0, 0", "+f");
+}
+DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, AlongK<f16>) {
+  MULTIPLY_TILES("m64n256k16", "f32.f16.f16", "1, 1, 0, 0", "+f");
+}
 // 32 bytes along k; both k-major, as all types but those of 16 bits must be.
 DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, e4m3) {
   MULTIPLY_TILES("m64n256k32", "f32.e4m3.e4m3", "1, 1", "+f");
@@ -322,6 +332,31 @@ DEVICE void multiply_turned(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, bf16
 }
 DEVICE void multiply_turned(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, f16) {
   MULTIPLY_TURNED_256("m64n256k16", "f32.f16.f16", "1, 1, 1, 0");
+}
+// Both k-major.
+DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, AlongK<bf16>) {
+  MULTIPLY_TURNED_16("m64n16k16", "f32.bf16.bf16", "1, 1, 0, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, AlongK<f16>) {
+  MULTIPLY_TURNED_16("m64n16k16", "f32.f16.f16", "1, 1, 0, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, AlongK<bf16>) {
+  MULTIPLY_TURNED_64("m64n64k16", "f32.bf16.bf16", "1, 1, 0, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[32], u64 a, u64 b, u32 accumulate, AlongK<f16>) {
+  MULTIPLY_TURNED_64("m64n64k16", "f32.f16.f16", "1, 1, 0, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, AlongK<bf16>) {
+  MULTIPLY_TURNED_128("m64n128k16", "f32.bf16.bf16", "1, 1, 0, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[64], u64 a, u64 b, u32 accumulate, AlongK<f16>) {
+  MULTIPLY_TURNED_128("m64n128k16", "f32.f16.f16", "1, 1, 0, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, AlongK<bf16>) {
+  MULTIPLY_TURNED_256("m64n256k16", "f32.bf16.bf16", "1, 1, 0, 0");
+}
+DEVICE void multiply_turned(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, AlongK<f16>) {
+  MULTIPLY_TURNED_256("m64n256k16", "f32.f16.f16", "1, 1, 0, 0");
 }
 // 32 along k; both k-major.
 DEVICE void multiply_turned(f32 (&sums)[8], u64 a, u64 b, u32 accumulate, e4m3) {

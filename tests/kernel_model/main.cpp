@@ -106,6 +106,9 @@ namespace skinny {
 namespace sm89 {
 #include "../../kernels/gemm/sm89_mma.cu"
 }
+namespace sm80_nt {
+#include "../../kernels/gemm/sm80_mma_nt.cu"
+}
 namespace sm90 {
 #include "../../kernels/gemm/sm90_wgmma.cu"
 }
@@ -139,7 +142,11 @@ namespace sm100_scaled {
 
 namespace {
 
+// With B column by column.
+template <class In, class Out> using Nt = Product<In, Out, true>;
 #define PORTABLE(IN, OUT, NAME)                                                                   \
+  Nt<IN, OUT>::check("gemm/" #NAME "/nt/portable", portable::gemm_##NAME##_nt, 3, 0, 1, 1, 1);    \
+  Nt<IN, OUT>::check("gemm/" #NAME "/nt/portable", portable::gemm_##NAME##_nt, 2, 0, 130, 131, 19); \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 3, 0, 1, 1, 1);       \
   Product<IN, OUT>::check("gemm/" #NAME "/portable", portable::gemm_##NAME, 2, 0, 130, 131, 19)
 // Few rows: of each height of a tile; tiles that blocks share, with a whole round before them and without,
@@ -157,7 +164,7 @@ constexpr Boxes WGMMA = {64, 128, 64}, PROMOTED = {64, 96, 64}, TURNED = {64, 0,
 // In clusters of two blocks, of which one stands still while the other goes on: no pair of tiles but
 // one with a tile outside of C; tiles below each other and beside each other, of which some are
 // outside; more stages than a ring has.
-template <class In, class Out, class Kernel>
+template <class In, class Out, bool COLUMNS_OF_B = std::is_same<In, e4m3>::value, class Kernel>
 void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
   const u32 depth = 128 / sizeof(In);
   const u32 shapes[][4] = {{2, 1, 16, 16},
@@ -166,7 +173,7 @@ void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
                            {2, 100, 2 * columns + 16, 6 * depth},
                            {6, 640, 72, 3 * depth}};
   for (const auto& [blocks, m, n, k] : shapes) {
-    Product<In, Out>::check(name, kernel, 384, boxes, blocks, m, (n + 15) / 16 * 16, k, 2);
+    Product<In, Out, COLUMNS_OF_B>::check(name, kernel, 384, boxes, blocks, m, (n + 15) / 16 * 16, k, 2);
   }
 }
 #define SM90(IN, OUT, NAME)                                                                       \
@@ -174,7 +181,7 @@ void by_wgmma(const char* name, Kernel kernel, Boxes boxes, u32 columns) {
 // One block for each tile of 128 rows, or two for one of 256, of which one stands still while the other
 // goes on: more stages than a ring has, many tiles of one stage for each block, rows and columns of which
 // one block of a pair has none; a last tile that two blocks or pairs halve, with columns in both halves.
-template <class In, class Out, class Kernel>
+template <class In, class Out, bool COLUMNS_OF_B = std::is_same<In, e4m3>::value, class Kernel>
 void by_tcgen05(const char* name, Kernel alone, Kernel pair) {
   const u32 depth = 128 / sizeof(In);
   const u32 shapes[][4] = {{2, 1, 16, 16},
@@ -185,13 +192,19 @@ void by_tcgen05(const char* name, Kernel alone, Kernel pair) {
   const u32 atom = sizeof(In) == 4 ? 32 : 16;
   const std::string name_of_pair = std::string(name) + "_pair";
   for (const auto& [blocks, m, n, k] : shapes) {
-    Product<In, Out>::check(name, alone, 256, {128, 64, 128, atom}, blocks + 1, m, n, k);
-    Product<In, Out>::check(name_of_pair.c_str(), pair, 256, {128, 64, 128, atom}, blocks, m, n, k, 2);
+    using P = Product<In, Out, COLUMNS_OF_B>;
+    P::check(name, alone, 256, {128, 64, 128, atom}, blocks + 1, m, n, k);
+    P::check(name_of_pair.c_str(), pair, 256, {128, 64, 128, atom}, blocks, m, n, k, 2);
   }
 }
 #define SM100(IN, OUT, NAME)                                                                      \
   by_tcgen05<IN, OUT>("gemm/" #NAME "/sm100_tcgen05", sm100::gemm_##NAME##_tcgen05,               \
                       sm100::gemm_##NAME##_tcgen05_pair)
+#define NT(IN, OUT, NAME)                                                                         \
+  Nt<IN, OUT>::check("gemm/" #NAME "/nt/sm80_mma", sm80_nt::gemm_##NAME##_nt_mma, 3, 98304, 1, 16, 16); \
+  Nt<IN, OUT>::check("gemm/" #NAME "/nt/sm80_mma", sm80_nt::gemm_##NAME##_nt_mma, 2, 98304, 131, 272, \
+                     208);                                                                        \
+  by_wgmma<IN, OUT, true>("gemm/" #NAME "/nt/sm90_wgmma", sm90::gemm_##NAME##_nt_wgmma, WGMMA, 256)
 #define SM80(IN, OUT, NAME, SHARED_SIZE)                                                          \
   Product<IN, OUT>::check("gemm/" #NAME "/sm80_mma", sm80::gemm_##NAME##_mma, 3, SHARED_SIZE, 1,  \
                           16, 16);                                                                \
@@ -206,6 +219,10 @@ void products() {
   SM80(f64, f64, f64, 65536);
   Product<e4m3, bf16>::check("gemm/fp8/sm89_mma", sm89::gemm_fp8_mma, 3, 98304, 1, 16, 16);
   Product<e4m3, bf16>::check("gemm/fp8/sm89_mma", sm89::gemm_fp8_mma, 2, 98304, 131, 272, 208);
+  NT(bf16, bf16, bf16);
+  NT(f16, f16, f16);
+  NT(f32, f32, tf32);
+  NT(i8, i32, int8);
   SKINNY(bf16, bf16);
   SKINNY(f16, f16);
   SM90(bf16, bf16, bf16);
@@ -218,6 +235,14 @@ void products() {
     by_wgmma<f32, f32>("gemm/tf32/sm90_wgmma", sm90_turned::gemm_tf32_wgmma, TURNED, 256);
     by_wgmma<i8, i32>("gemm/int8/sm90_wgmma", sm90_turned::gemm_int8_wgmma, TURNED, 256);
   }
+#define SM100_NT(IN, OUT, NAME)                                                                   \
+  by_tcgen05<IN, OUT, true>("gemm/" #NAME "/nt/sm100_tcgen05", sm100::gemm_##NAME##_nt_tcgen05,   \
+                            sm100::gemm_##NAME##_nt_tcgen05_pair)
+  SM100_NT(bf16, bf16, bf16);
+  SM100_NT(f16, f16, f16);
+  SM100_NT(f32, f32, tf32);
+  SM100_NT(i8, i32, int8);
+#undef SM100_NT
   SM100(bf16, bf16, bf16);
   SM100(f16, f16, f16);
   SM100(e4m3, bf16, fp8);
@@ -245,40 +270,45 @@ void shared_products() {
 
 // Few rows: one and all that a tile has, and more; columns that no tile divides; more tiles than blocks, and
 // more stages than a ring has.
-template <class In, class Out, u32 ROWS, class Kernel>
+template <class In, class Out, u32 ROWS, bool COLUMNS_OF_B, class Kernel>
 void few_rows(const char* name, Kernel kernel) {
   const u32 shapes[][4] = {{4, 1, 16, 16}, {3, ROWS, 144, 2064}, {2, ROWS - 3, 528, 272}};
   for (const auto& [blocks, m, n, k] : shapes) {
-    Product<In, Out>::check(name, kernel, {ROWS, 128, 0}, blocks, m, n, k);
+    Product<In, Out, COLUMNS_OF_B>::check(name, kernel, {ROWS, 128, 0}, blocks, m, n, k);
   }
 }
 // Split along k: fewer stages than blocks, so that some have none; numbers of them that three does not divide,
 // and more than a ring has; a tile of rows and a bit.
-template <class In, class Out, u32 ROWS, class Kernel>
+template <class In, class Out, u32 ROWS, bool COLUMNS_OF_B, class Kernel>
 void split_along_k(const char* name, Kernel kernel) {
   const u32 depth = 128 / sizeof(In);
   const u32 shapes[][3] = {{ROWS / 16, 16, depth / 2}, {ROWS - 3, 144, 17 * depth - 16}, {ROWS + 1, 16, 2 * depth}};
   for (const auto& [m, n, k] : shapes) {
     const u32 tiles = ((m + ROWS - 1) / ROWS) * ((n + 127) / 128);
-    Product<In, Out>::check(name, kernel, {ROWS, 128, 0}, 3 * tiles, m, n, k, 3);
+    Product<In, Out, COLUMNS_OF_B>::check(name, kernel, {ROWS, 128, 0}, 3 * tiles, m, n, k, 3);
   }
 }
-#define SPLIT(IN, OUT, NAME, ROWS)                                                                \
-  split_along_k<IN, OUT, ROWS>("gemm/" #NAME "/sm90_wgmma_split_" #ROWS,                          \
-                               sm90_few::gemm_##NAME##_wgmma_split_##ROWS)
-#define FEW(IN, OUT, NAME)                                                                        \
-  few_rows<IN, OUT, 16>("gemm/" #NAME "/sm90_wgmma_few", sm90_few::gemm_##NAME##_wgmma_few);      \
-  few_rows<IN, OUT, 64>("gemm/" #NAME "/sm90_wgmma_few_64", sm90_few::gemm_##NAME##_wgmma_few_64); \
-  SPLIT(IN, OUT, NAME, 16);                                                                       \
-  SPLIT(IN, OUT, NAME, 64);                                                                       \
-  SPLIT(IN, OUT, NAME, 128)
+#define SPLIT(IN, OUT, NAME, ENTRY, ROWS)                                                         \
+  split_along_k<IN, OUT, ROWS, IS_NT>("gemm/" NAME "/sm90_wgmma_split_" #ROWS,                    \
+                                      sm90_few::gemm_##ENTRY##_wgmma_split_##ROWS)
+#define FEW(IN, OUT, NAME, ENTRY)                                                                 \
+  few_rows<IN, OUT, 16, IS_NT>("gemm/" NAME "/sm90_wgmma_few", sm90_few::gemm_##ENTRY##_wgmma_few); \
+  few_rows<IN, OUT, 64, IS_NT>("gemm/" NAME "/sm90_wgmma_few_64",                                 \
+                               sm90_few::gemm_##ENTRY##_wgmma_few_64);                            \
+  SPLIT(IN, OUT, NAME, ENTRY, 16);                                                                \
+  SPLIT(IN, OUT, NAME, ENTRY, 64);                                                                \
+  SPLIT(IN, OUT, NAME, ENTRY, 128);                                                               \
+  SPLIT(IN, OUT, NAME, ENTRY, 256)
 void products_of_few_rows() {
-  FEW(bf16, bf16, bf16);
-  FEW(f16, f16, f16);
-  FEW(e4m3, bf16, fp8);
-  SPLIT(bf16, bf16, bf16, 256);
-  SPLIT(f16, f16, f16, 256);
-  SPLIT(e4m3, bf16, fp8, 256);
+#define IS_NT false
+  FEW(bf16, bf16, "bf16", bf16);
+  FEW(f16, f16, "f16", f16);
+#undef IS_NT
+#define IS_NT true
+  FEW(e4m3, bf16, "fp8", fp8);
+  FEW(bf16, bf16, "bf16/nt", bf16_nt);
+  FEW(f16, f16, "f16/nt", f16_nt);
+#undef IS_NT
 }
 #undef SPLIT
 #undef FEW
@@ -286,7 +316,7 @@ void products_of_few_rows() {
 // The same by tensor memory. Whole tiles: one row, all that a tile has and fewer; columns that no tile divides;
 // many tiles for each block, of more stages than a ring has, and of one. Shared ones: fewer stages than blocks,
 // so that some have none; numbers of them that no number of blocks divides, and more than a ring has.
-template <class In, class Out, u32 ROWS, u32 SPLIT, class Kernel>
+template <class In, class Out, u32 ROWS, u32 SPLIT, bool COLUMNS_OF_B, class Kernel>
 void few_by_tcgen05(const char* name, Kernel kernel) {
   const u32 depth = 128 / sizeof(In);
   const Boxes boxes = {ROWS, 128, 0, sizeof(In) == 4 ? 32 : 16};
@@ -295,17 +325,18 @@ void few_by_tcgen05(const char* name, Kernel kernel) {
                            {ROWS, 144, 5 * depth}};
   if (SPLIT == 1) {
     for (const auto& [blocks, m, n, k] : whole) {
-      Product<In, Out>::check(name, kernel, boxes, blocks, m, n, k, 1, 256);
+      Product<In, Out, COLUMNS_OF_B>::check(name, kernel, boxes, blocks, m, n, k, 1, 256);
     }
     return;
   }
   for (const auto& [m, n, k] : shared) {
-    Product<In, Out>::check(name, kernel, boxes, SPLIT * ((n + 127) / 128), m, n, k, SPLIT, 256);
+    const u32 blocks = SPLIT * ((n + 127) / 128);
+    Product<In, Out, COLUMNS_OF_B>::check(name, kernel, boxes, blocks, m, n, k, SPLIT, 256);
   }
 }
 #define FEW(IN, OUT, NAME, FORM, ROWS, SPLIT)                                                     \
-  few_by_tcgen05<IN, OUT, ROWS, SPLIT>("gemm/" #NAME "/sm100_tcgen05_" #FORM,                     \
-                                       sm100_few::gemm_##NAME##_tcgen05_##FORM)
+  few_by_tcgen05<IN, OUT, ROWS, SPLIT, IS_NT>("gemm/" #NAME "/sm100_tcgen05_" #FORM,              \
+                                              sm100_few::gemm_##NAME##_tcgen05_##FORM)
 #define SPLIT(IN, OUT, NAME, BLOCKS)                                                              \
   FEW(IN, OUT, NAME, split##BLOCKS##_16, 16, BLOCKS);                                             \
   FEW(IN, OUT, NAME, split##BLOCKS##_32, 32, BLOCKS);                                             \
@@ -319,11 +350,17 @@ void few_by_tcgen05(const char* name, Kernel kernel) {
   SPLIT(IN, OUT, NAME, 2);                                                                        \
   SPLIT(IN, OUT, NAME, 4)
 void products_of_few_rows_by_tensor_memory() {
+#define IS_NT false
   ALL(bf16, bf16, bf16);
   ALL(f16, f16, f16);
-  ALL(e4m3, bf16, fp8);
   ALL(f32, f32, tf32);
   ALL(i8, i32, int8);
+#undef IS_NT
+#define IS_NT true
+  ALL(e4m3, bf16, fp8);
+  ALL(bf16, bf16, bf16_nt);
+  ALL(f16, f16, f16_nt);
+#undef IS_NT
 }
 #undef ALL
 #undef SPLIT

@@ -8,10 +8,10 @@ namespace {
 // Rows of the boxes that tensor maps move, and bytes of B that stay together where its rows are along n.
 struct Boxes { u32 a, b, c, atom_b = 16; };
 
-// One product: operands, parameters, and whether what was left is right.
-template <class In, class Out> struct Product {
+// One product: operands, parameters, and whether what was left is right. COLUMNS_OF_B: B stands column by
+// column.
+template <class In, class Out, bool COLUMNS_OF_B = std::is_same<In, e4m3>::value> struct Product {
   using Wide = decltype(widen(In()));
-  static constexpr bool COLUMNS_OF_B = std::is_same<In, e4m3>::value;
 
   const char* name;
   u32 m, n, k;

@@ -376,7 +376,17 @@ DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, tf32)
 }
 DEVICE void multiply_tiles(i32 (&sums)[128], u64 a, u64 b, u32 accumulate, i8) {
   model::multiply_described<i8>(sums, a, b, accumulate, true);
-}template <u32 SUMS>
+}
+template <class In> struct AlongK {};
+template <class In>
+DEVICE void multiply_tiles(f32 (&sums)[128], u64 a, u64 b, u32 accumulate, AlongK<In>) {
+  model::multiply_described<In>(sums, a, b, accumulate, true);
+}
+template <class In, u32 SUMS>
+void multiply_turned(f32 (&sums)[SUMS], u64 a, u64 b, u32 accumulate, AlongK<In>) {
+  model::multiply_described<In>(sums, a, b, accumulate, true);
+}
+template <u32 SUMS>
 void multiply_turned(f32 (&sums)[SUMS], u64 a, u64 b, u32 accumulate, bf16) {
   model::multiply_described<bf16>(sums, a, b, accumulate, true, false);
 }

@@ -78,7 +78,7 @@ fn main() -> Result<()> {
 /// Multiplies small matrices by the library, in each type that it has.
 fn probe(device: &dyn Device, library: &str) -> Result<()> {
     for dtype in Dtype::ALL {
-        let kernels = device.kernels(Operation::Gemm(dtype));
+        let kernels = device.kernels(Operation::Gemm(dtype, Layout::Nn));
         for kernel in kernels.iter().filter(|kernel| kernel.0 == library) {
             let point = GemmPoint {
                 dtype,
@@ -97,12 +97,16 @@ fn probe(device: &dyn Device, library: &str) -> Result<()> {
 }
 
 fn parse(argument: &str) -> Result<GemmPoint> {
-    let usage = || format!("{argument} is not like f32/2048x2048x2048");
-    let (dtype, shape) = argument.split_once('/').with_context(usage)?;
+    let usage = || format!("{argument} is not like f32/2048x2048x2048 or f32/nt/2048x2048x2048");
+    let (dtype, rest) = argument.split_once('/').with_context(usage)?;
+    let (layout, shape) = match rest.strip_prefix("nt/") {
+        Some(shape) => (Layout::Nt, shape),
+        None => (Layout::Nn, rest),
+    };
     let dtype = Dtype::ALL.into_iter().find(|known| known.name() == dtype).with_context(usage)?;
     let lengths: Vec<u32> = shape.split('x').map(str::parse).collect::<Result<_, _>>()?;
     let &[m, n, k] = &lengths[..] else { anyhow::bail!(usage()) };
-    Ok(GemmPoint { dtype, m, n, k, layout: Layout::Nn, contents: Contents::Random })
+    Ok(GemmPoint { dtype, m, n, k, layout, contents: Contents::Random })
 }
 
 /// Prefill of 2048 tokens, and decoding with more keys and values than caches hold.
@@ -142,7 +146,8 @@ fn compare(device: &dyn Device, name: &str, point: Point, without: &[KernelName]
     let mut rivals = vec![];
     let mut kernels = device.kernels(match point {
         Point::Attention(_) => Operation::any_attention(dtype),
-        _ => Operation::Gemm(dtype),
+        Point::Gemm(point) => Operation::Gemm(dtype, point.layout),
+        _ => Operation::Gemm(dtype, Layout::Nn),
     });
     kernels.retain(|kernel| !without.contains(kernel));
     let ours = kernels.first().context("no kernel")?;
@@ -167,7 +172,7 @@ fn compare(device: &dyn Device, name: &str, point: Point, without: &[KernelName]
             layout: Layout::Nn,
             contents,
         });
-        for kernel in device.kernels(Operation::Gemm(dtype)) {
+        for kernel in device.kernels(Operation::Gemm(dtype, Layout::Nn)) {
             if kernel.0 != "portable" && !without.contains(&kernel) {
                 rivals.push(rival(device, &kernel, product)?);
             }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The host's kernels beside their peers, on the same cores and by turns in one run: medians of paired
-# ratios with their intervals. Products stand beside OpenBLAS, BLIS and oneDNN; products of few rows
-# beside the stream of reads; attention beside the best product and that stream.
+# ratios with their intervals. Products, with B row by row and (nt) column by column, stand beside
+# OpenBLAS, BLIS and oneDNN; products of few rows beside the stream of reads; attention beside the best
+# product and that stream.
 #
 # Installs the libraries, where apt can. They choose kernels by CPU family and fall back to old or
 # plain ones on a CPU younger than they are; where the CPU has AVX-512, OpenBLAS and BLIS are told to
@@ -37,7 +38,10 @@ for library in openblas blis onednn; do
 done
 [ "$#" -gt 0 ] || set -- f32/2048x2048x2048 f64/1024x1024x1024 int8/2048x2048x2048 \
     f32/1x4096x4096 f32/16x4096x4096 f64/1x4096x4096 bf16/1x4096x4096 bf16/16x4096x4096 \
-    int8/1x4096x4096 int8/16x4096x4096 attention
+    int8/1x4096x4096 int8/16x4096x4096 \
+    f32/nt/2048x2048x2048 f64/nt/1024x1024x1024 bf16/nt/2048x2048x2048 int8/nt/2048x2048x2048 \
+    f32/nt/1x4096x4096 f32/nt/16x4096x4096 f64/nt/1x4096x4096 bf16/nt/1x4096x4096 \
+    bf16/nt/16x4096x4096 int8/nt/1x4096x4096 int8/nt/16x4096x4096 attention
 # The words of $without are options of their own.
 # shellcheck disable=SC2086
 "$program" $without "$@"

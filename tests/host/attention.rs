@@ -9,7 +9,7 @@ use fizeau_device::{
 use fizeau_domain::{
     case::{AttentionKind, AttentionPoint, Case, KernelName, Lengths, Mask, Point},
     dtype::Dtype,
-    kernel::{AttentionParams, AttentionSequence, Operation, Params},
+    kernel::{AttentionParams, AttentionSequence, GemmParams, Operation, Params},
     spec::Properties,
     units::{Bytes, Megahertz, Seconds},
 };
@@ -186,6 +186,7 @@ fn large_scores_are_safe() {
 /// less; and other parameters. It keeps which operands were multiplied.
 pub struct Forgetful {
     pub host: HostDevice,
+    /// Keys that each sequence loses. Where it is not 0, products are told the other layout of B.
     pub lost: u32,
     /// What becomes of the parameters of attention.
     pub change: fn(&mut AttentionParams),
@@ -222,6 +223,10 @@ impl Device for Forgetful {
         if let Params::Gemm(product) = &launch.params {
             let times = std::iter::repeat_n(product.b, launch.repeat as usize);
             self.multiplied.borrow_mut().extend(times);
+            if self.lost != 0 {
+                let params = GemmParams { layout: 1 - product.layout, ..*product }.into();
+                return self.host.launch(&Launch { params, ..*launch });
+            }
         }
         if let Params::Attention(mut params) = launch.params {
             (self.change)(&mut params);

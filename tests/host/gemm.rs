@@ -82,6 +82,28 @@ fn a_plain_kernel_is_there_for_every_element_type() {
     assert!(device.kernels(Operation::Gemm(Dtype::Fp4, Layout::Nn)).is_empty());
 }
 
+/// B taken for one of the other layout is a wrong product, whichever kernel makes it.
+#[test]
+fn another_layout_is_found() {
+    let host = HostDevice::open(Host.devices().expect("there is a host").remove(0));
+    let device = Forgetful { host, lost: 1, change: |_| (), multiplied: RefCell::default() };
+    for dtype in DTYPES {
+        for (layout, kernel) in kernels(&device.host, dtype) {
+            // As wide as it is deep, so that every element is there; few rows, and more.
+            for m in [3, 40] {
+                let (n, k, contents) = (48, 48, Contents::Random);
+                let point = Point::Gemm(GemmPoint { dtype, m, n, k, layout, contents });
+                let case = Case { kernel: kernel.clone(), point };
+                let rank = Rank { device: &device, peers: &Alone };
+                let mut workload = bench::prepare(&case, rank).expect("it is listed");
+                workload.enqueue(1).expect("it runs");
+                let check = workload.verify().expect("C is read");
+                assert!(!check.passed(), "{case}: {check:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn light_data_are_checked_as_others_are() {
     let device = Host.open(0).expect("there is a host");

@@ -6,7 +6,10 @@ use fizeau_bench::{Rank, Workload};
 use fizeau_comm::Alone;
 use fizeau_device::{Backend, Buffer, Device, DeviceError, Function, Launch, fake::Fake};
 use fizeau_domain::{
-    case::{Case, ComputePoint, KernelName, Point, StreamOperation, StreamPoint},
+    case::{
+        Case, ComputePoint, Contents, GemmPoint, KernelName, Layout, Point, StreamOperation,
+        StreamPoint,
+    },
     dtype::Dtype,
     kernel::{Operation, StreamParams},
     outcome::{Cache, Check, Code, Measurement, Outcome},
@@ -367,16 +370,25 @@ fn times_of_other_quantities_are_not_compared() {
 }
 
 #[test]
-fn element_types_kernels_and_units_are_cases_of_their_own() {
+fn element_types_kernels_units_and_layouts_are_cases_of_their_own() {
     let before = run(1, 0.0, |_| false);
     let case = |kernel: &str, dtype, units| {
         let point = Point::Compute(ComputePoint { dtype, units });
         Case { kernel: KernelName(kernel.into()), point }
     };
+    let product = |layout| {
+        let (m, n, k, contents) = (64, 64, 64, Contents::Random);
+        let point = Point::Gemm(GemmPoint { dtype: Dtype::Bf16, m, n, k, layout, contents });
+        Case { kernel: KernelName("fake".into()), point }
+    };
     let one = case("fake", Dtype::F32, 1);
-    let others =
-        [case("other", Dtype::F32, 1), case("fake", Dtype::F64, 1), case("fake", Dtype::F32, 2)];
-    for other in others {
+    let others = [
+        (one.clone(), case("other", Dtype::F32, 1)),
+        (one.clone(), case("fake", Dtype::F64, 1)),
+        (one, case("fake", Dtype::F32, 2)),
+        (product(Layout::Nn), product(Layout::Nt)),
+    ];
+    for (one, other) in others {
         let with = |record: &Record, name: &str, case: &Case| {
             let mut record = record.clone();
             record.header.run = name.into();

@@ -8,7 +8,7 @@ use fizeau_device::{
     fake::{Fake, Fault},
 };
 use fizeau_domain::{
-    case::{Case, KernelName, Point, StreamOperation, StreamPoint},
+    case::{Case, KernelName, Layout, Point, StreamOperation, StreamPoint},
     dtype::Dtype,
     kernel::{Operation, StreamParams},
     outcome::{Check, Failure, Invalidity, Measurement, Outcome, StopReason},
@@ -210,7 +210,7 @@ fn what_a_device_cannot_do_is_skipped() {
     let device = Fake::default().device();
     let rank = Rank { device: &device, peers: &Alone };
     let prepare = || {
-        device.load(Operation::Gemm(Dtype::F32), &KernelName("fake".into()))?;
+        device.load(Operation::Gemm(Dtype::F32, Layout::Nn), &KernelName("fake".into()))?;
         Copy::prepare(&device)
     };
     match one::measure_prepared(&case(), rank, &Yardstick::default(), &SETTINGS, prepare) {

@@ -340,6 +340,8 @@ mod tests {
         let gemm =
             GemmPoint { dtype, m: 0, n: 1, k: 1, layout: Layout::Nn, contents: Default::default() };
         refused(Point::Gemm(gemm), "m = 0");
+        let nt = GemmPoint { dtype: Dtype::Fp8, m: 1, layout: Layout::Nt, ..gemm };
+        refused(Point::Gemm(nt), "layout = nt: B of fp8 always stands column by column");
         let instruction =
             |instruction, dtype| Point::Instruction(InstructionPoint { instruction, dtype });
         refused(instruction(Instruction::Fma, None), "fma is of an element type");

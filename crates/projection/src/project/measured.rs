@@ -11,7 +11,7 @@ use super::{
     undisturbed::{disturbed, measurements},
 };
 use fizeau_domain::{
-    case::{AttentionKind, Collective, Launching, Point},
+    case::{AttentionKind, Collective, Launching, Layout, Point},
     consistency::Doubt,
     dtype::Dtype,
     model::Format,
@@ -56,6 +56,7 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq)]
 struct Product {
     dtype: Dtype,
+    layout: Layout,
     m: f64,
     n: f64,
     k: f64,
@@ -339,15 +340,14 @@ impl Measured {
                 let (m, n, k) = (f64::from(point.m), f64::from(point.n), f64::from(point.k));
                 let same =
                     |one: &&mut Product| (one.dtype, one.m, one.n, one.k) == (point.dtype, m, n, k);
+                let (dtype, layout) = (point.dtype, point.layout);
+                let found = Product { dtype, layout, m, n, k, efficiency, rate, case };
+                // Layers hold weights as `nt`: where it was measured, `nn` says nothing of them.
+                let rank = |one: &Product| (one.layout, one.efficiency);
                 match self.products.iter_mut().find(same) {
-                    Some(one) if one.efficiency >= efficiency => {}
-                    Some(one) => {
-                        (one.efficiency, one.rate, one.case) = (efficiency, rate, case);
-                    }
-                    None => {
-                        let dtype = point.dtype;
-                        self.products.push(Product { dtype, m, n, k, efficiency, rate, case });
-                    }
+                    Some(one) if rank(one) >= rank(&found) => {}
+                    Some(one) => *one = found,
+                    None => self.products.push(found),
                 }
             }
             Point::Grouped(point) => {

@@ -220,6 +220,7 @@ impl Shapes {
             let types = dtypes(self.products.iter().map(|(dtype, _)| *dtype).collect());
             let shapes: BTreeSet<_> = self.products.iter().map(|(_, shape)| shape).collect();
             let _ = write!(text, "\n# Tokens x outputs x inputs.\n[gemm]\ndtypes = [{types}]\n");
+            text.push_str("# Weights as a linear layer holds them.\nlayouts = [\"nt\"]\n");
             let _ = write!(text, "shapes = [\n{}]\n", rows(shapes.into_iter()));
         }
         if !self.grouped.is_empty() {

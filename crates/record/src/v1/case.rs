@@ -405,3 +405,26 @@ pub struct Work {
 }
 
 mirror!(Work of case::Work { memory, link, flops, exps });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirror::Mirror;
+
+    #[test]
+    fn a_product_without_a_layout_is_nn_and_stays_so() {
+        let texts = [
+            (r#""m":1,"n":2,"k":3"#, "gemm/bf16/1x2x3/cublaslt"),
+            (r#""m":1,"n":2,"k":3,"layout":"nt""#, "gemm/bf16/nt/1x2x3/cublaslt"),
+        ];
+        for (fields, id) in texts {
+            let point = format!(r#"{{"operation":"gemm","dtype":"bf16",{fields}}}"#);
+            let text = format!(r#"{{"kernel":"cublaslt","point":{point}}}"#);
+            let case: Case = serde_json::from_str(&text).expect("a case");
+            let case = case.into_domain();
+            assert_eq!(case.to_string(), id);
+            let written = serde_json::to_string(&Case::from_domain(&case)).expect("it is text");
+            assert_eq!(written, text);
+        }
+    }
+}

@@ -9,8 +9,9 @@
 //! fewest are left to AVX-512, which streams B.
 
 use super::{
+    amx_product::{ACROSS, Bf16, Int8, Multiplied, PAIR, SUMS, TILE, WORDS, group},
     avx512,
-    grouped::both,
+    grouped::all,
     planted,
     product::{Part, Scratch, Share},
     tile::Into,
@@ -19,14 +20,10 @@ use crate::host::{
     amx::{Amx, ROW_BYTES, ROWS, Tiles},
     kernel::HostKernel,
     pool::Block,
+    transpose::transposed,
 };
-use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
-use half::bf16;
-use std::{
-    arch::{asm, x86_64::*},
-    mem::transmute,
-    ops::Range,
-};
+use fizeau_domain::{case::Layout, dtype::Dtype, kernel::GemmParams};
+use std::{arch::x86_64::*, ops::Range};
 
 /// For bfloat16 and int8, as far as this CPU has them and what AVX-512 does of them.
 pub(super) fn kernels() -> Vec<HostKernel> {
@@ -39,23 +36,13 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         && is_x86_feature_detected!("avx512vnni")
         && is_x86_feature_detected!("fma");
     if amx.bf16 && has {
-        kernels.extend(both::<avx512::Bf16>(Dtype::Bf16, "amx", one::<Bf16>));
+        kernels.extend(all::<avx512::Bf16>(Dtype::Bf16, "amx", one::<Bf16>));
     }
     if amx.int8 && has {
-        kernels.extend(both::<avx512::Int8>(Dtype::Int8, "amx", one::<Int8>));
+        kernels.extend(all::<avx512::Int8>(Dtype::Int8, "amx", one::<Int8>));
     }
     kernels
 }
-
-/// Bytes of a tile.
-const TILE: usize = ROWS * ROW_BYTES;
-/// Words of four bytes in a row of a tile, and rows of words in one of B.
-const WORDS: usize = ROW_BYTES / 4;
-/// Rows and columns of a block of sums that the tiles hold at once.
-const ACROSS: usize = 2 * ROWS;
-/// Bytes of two tiles of an operand, which are packed together, and of the sums of four.
-const PAIR: usize = 2 * TILE;
-const SUMS: usize = 4 * TILE;
 
 /// Pairs of tiles along k of a pass: a panel of B of 32 KiB, of a first cache of 48.
 const PASS: usize = 16;
@@ -74,56 +61,6 @@ const AHEAD: usize = 1024;
 /// Columns of B packed at once, at most, and their bytes: A is packed again for the next ones.
 const COLUMNS_MAX: usize = 2048;
 const PACKED_MAX: usize = 32 << 20;
-
-/// An element type that the tiles multiply. A word has 4 bytes: consecutive elements along k.
-trait Multiplied {
-    /// An element of A and B.
-    type Input: Copy;
-    /// An element of C. Its sums have 4 bytes.
-    type Output: Copy;
-
-    /// Which bytes of two vectors, the second's from 64 on, make the word of a column: those of
-    /// [`ACROSS`] columns, whose rows along k follow each other in the two vectors.
-    const PLACES: [[u8; 64]; 2];
-
-    /// Rows of A up to which AVX-512 streams B faster than tiles can be made of it, as seen on
-    /// Emerald Rapids: a row of a panel is half a line in int8.
-    const STREAMED: usize;
-
-    /// A product of as few rows, by AVX-512.
-    ///
-    /// # Safety
-    ///
-    /// As [`one`].
-    unsafe fn few(params: &GemmParams, share: Share, block: Option<&Block<'_>>);
-
-    /// Adds the products of two panels, of A and B, over `pairs` pairs of tiles along k to the
-    /// sums, or puts them there; fetches the sums that follow meanwhile, and what of the next
-    /// panels of A and B is `ahead`.
-    ///
-    /// # Safety
-    ///
-    /// The panels have as many pairs, the sums have four tiles; the thread's tiles are configured.
-    unsafe fn multiply(
-        pairs: usize,
-        panels: [*const u8; 2],
-        sums: *mut u8,
-        ahead: [*const u8; 2],
-        into: Into,
-    );
-
-    /// Writes a row of [`WORDS`] sums to C, of which `count` are its own.
-    ///
-    /// # Safety
-    ///
-    /// They can be read and written; the CPU has AVX-512.
-    unsafe fn put(sums: *const u8, c: *mut Self::Output, count: usize);
-}
-
-/// Elements in a word.
-const fn group<T: Multiplied>() -> usize {
-    4 / size_of::<T::Input>()
-}
 
 /// One thread's share of a product.
 ///
@@ -162,6 +99,7 @@ unsafe fn one<T: Multiplied>(params: &GemmParams, share: Share, block: Option<&B
         c: params.c as *mut T::Output,
         n,
         k,
+        is_nt: params.layout == Layout::Nt as u32,
         pairs,
         packed_a,
         packed_b,
@@ -186,6 +124,8 @@ struct Nest<T: Multiplied> {
     c: *mut T::Output,
     n: usize,
     k: usize,
+    /// Whether B has n rows of k elements, and not k rows of n.
+    is_nt: bool,
     /// Pairs of tiles along k.
     pairs: usize,
     /// By pass, panel of [`ACROSS`] rows, pair along k, row of both tiles, word.
@@ -234,25 +174,31 @@ impl<T: Multiplied> Nest<T> {
             self.pack_a(&part.rows);
             for left in part.columns.clone().step_by(width) {
                 let columns = left..(left + width).min(part.columns.end);
-                for first in (0..self.pairs).step_by(SLAB) {
+                let panels = columns.len().div_ceil(ACROSS);
+                let slabs = self.pairs.div_ceil(SLAB);
+                for at in 0..panels * slabs {
+                    // In the order in which memory has B.
+                    let (panel, slab) = match self.is_nt {
+                        true => (at / slabs, at % slabs),
+                        false => (at % panels, at / panels),
+                    };
+                    let (left, first) = (columns.start + panel * ACROSS, slab * SLAB);
                     let pairs = (self.pairs - first).min(SLAB);
                     let into = if first == 0 { Into::Replace } else { Into::Add };
-                    for (panel, left) in columns.clone().step_by(ACROSS).enumerate() {
-                        let bytes = (columns.end - left).min(ACROSS) * size_of::<T::Input>();
-                        for pair in 0..pairs {
-                            let target = self.packed_b.add(pair * PAIR);
-                            self.pack_pair::<AHEAD>(first + pair, left, bytes, target);
-                        }
-                        for strip in 0..strips {
-                            let a = self.packed_a.add(before(self.pairs, strips, strip, first));
-                            let panels = [a.cast_const(), self.packed_b.cast_const()];
-                            let sums = self.sums.add((panel * strips + strip) * SUMS);
-                            T::multiply(pairs, panels, sums, panels, into);
-                        }
+                    for pair in 0..pairs {
+                        let (target, count) = (pair * PAIR, (columns.end - left).min(ACROSS));
+                        let target = self.packed_b.add(target);
+                        self.pack_pair::<AHEAD>(first + pair, left, count, target);
                     }
-                    if fizeau_domain::CAN_PLANT && first == 0 {
-                        self.flip_planted(&part.rows, &columns);
+                    for strip in 0..strips {
+                        let a = self.packed_a.add(before(self.pairs, strips, strip, first));
+                        let both = [a.cast_const(), self.packed_b.cast_const()];
+                        let sums = self.sums.add((panel * strips + strip) * SUMS);
+                        T::multiply(pairs, both, sums, both, into);
                     }
+                }
+                if fizeau_domain::CAN_PLANT {
+                    self.flip_planted(&part.rows, &columns);
                 }
                 self.finish(&part.rows, &columns);
             }
@@ -282,32 +228,88 @@ impl<T: Multiplied> Nest<T> {
         }
     }
 
-    /// Columns of B, some rows of all panels before the next, so that rows are read on and on.
+    /// Columns of B, in the order in which memory has them: row by row of all panels, or panel by
+    /// panel.
     #[inline(always)]
     unsafe fn pack_b(&self, columns: &Range<usize>) {
         let panels = columns.len().div_ceil(ACROSS);
-        for pair in 0..self.pairs {
-            for (panel, left) in columns.clone().step_by(ACROSS).enumerate() {
-                let bytes = (columns.end - left).min(ACROSS) * size_of::<T::Input>();
-                // SAFETY: columns lie within B, and the pair within the packed panels.
-                unsafe {
-                    let target = self.packed_b.add(before(self.pairs, panels, panel, pair));
-                    self.pack_pair::<0>(pair, left, bytes, target);
-                }
+        for at in 0..self.pairs * panels {
+            let (panel, pair) = match self.is_nt {
+                true => (at / self.pairs, at % self.pairs),
+                false => (at % panels, at / panels),
+            };
+            let left = columns.start + panel * ACROSS;
+            // SAFETY: columns lie within B, and the pair within the packed panels.
+            unsafe {
+                let target = self.packed_b.add(before(self.pairs, panels, panel, pair));
+                self.pack_pair::<0>(pair, left, (columns.end - left).min(ACROSS), target);
             }
         }
     }
 
-    /// The two tiles of one pair along k and `bytes` of each row from the column `left` on. Those
-    /// that are `AHEAD` bytes further are asked for.
+    /// The two tiles of one pair along k and `count` columns from `left` on. Elements that are
+    /// `AHEAD` bytes further in a row of memory are asked for.
     #[inline(always)]
     unsafe fn pack_pair<const AHEAD: usize>(
         &self,
         pair: usize,
         left: usize,
-        bytes: usize,
+        count: usize,
         target: *mut u8,
     ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.is_nt {
+                true => self.pack_columns::<AHEAD>(pair, left, count, target),
+                false => self.pack_rows::<AHEAD>(pair, left, count, target),
+            }
+        }
+    }
+
+    /// [`Nest::pack_pair`] of columns that stand one after the other: as many rows of words, which
+    /// are turned to columns.
+    #[inline(always)]
+    unsafe fn pack_columns<const AHEAD: usize>(
+        &self,
+        pair: usize,
+        left: usize,
+        count: usize,
+        target: *mut u8,
+    ) {
+        let line = ROW_BYTES / size_of::<T::Input>();
+        let bytes = self.k.saturating_sub(pair * line).min(line) * size_of::<T::Input>();
+        for tile in 0..2 {
+            // SAFETY: the caller's promise: masks keep loads within B; a tile has a line a word.
+            unsafe {
+                let mut rows = [_mm512_setzero_ps(); WORDS];
+                for (row, words) in rows.iter_mut().enumerate() {
+                    let column = tile * WORDS + row;
+                    let source = self.b.wrapping_add((left + column) * self.k + pair * line);
+                    if AHEAD > 0 {
+                        _mm_prefetch::<_MM_HINT_T0>(source.cast::<i8>().wrapping_add(AHEAD));
+                    }
+                    let bytes = if column < count { bytes } else { 0 };
+                    let elements = _mm512_maskz_loadu_epi8(first_bytes(bytes), source.cast());
+                    *words = _mm512_castsi512_ps(elements);
+                }
+                for (word, columns) in transposed(rows).into_iter().enumerate() {
+                    let line = target.add(tile * TILE + word * ROW_BYTES);
+                    _mm512_storeu_ps(line.cast(), columns);
+                }
+            }
+        }
+    }
+
+    /// [`Nest::pack_pair`] of columns beside each other, of which a row has a line or half of one.
+    #[inline(always)]
+    unsafe fn pack_rows<const AHEAD: usize>(
+        &self,
+        pair: usize,
+        left: usize,
+        count: usize,
+        target: *mut u8,
+    ) {
+        let bytes = count * size_of::<T::Input>();
         let places = T::PLACES;
         // SAFETY: the caller's promise: masks keep loads within B; a tile has a line a word.
         unsafe {
@@ -423,153 +425,4 @@ impl<T: Multiplied> Nest<T> {
 #[inline(always)]
 fn first_bytes(count: usize) -> __mmask64 {
     if count >= ROW_BYTES { __mmask64::MAX } else { (1 << count) - 1 }
-}
-
-/// [`Multiplied::PLACES`] of elements of `size` bytes, in rows of [`ACROSS`] of them.
-const fn places(size: usize) -> [[u8; 64]; 2] {
-    let mut places = [[0; 64]; 2];
-    let mut at = 0;
-    while at < 2 * ROW_BYTES {
-        let (column, byte) = (at / 4, at % 4);
-        let (row, part) = (byte / size, byte % size);
-        places[at / ROW_BYTES][at % ROW_BYTES] = ((row * ACROSS + column) * size + part) as u8;
-        at += 1;
-    }
-    places
-}
-
-/// `$product` multiplies two tiles of an element type and adds to a third.
-macro_rules! multiplied {
-    ($name:ident: $input:ty, to $output:ty, product $product:literal, streamed $streamed:literal,
-     put |$sums:ident, $c:ident, $mask:ident| $put:expr) => {
-        struct $name;
-
-        impl Multiplied for $name {
-            type Input = $input;
-            type Output = $output;
-
-            const PLACES: [[u8; 64]; 2] = places(size_of::<$input>());
-            const STREAMED: usize = $streamed;
-
-            #[inline(always)]
-            unsafe fn few(params: &GemmParams, share: Share, block: Option<&Block<'_>>) {
-                // SAFETY: the caller's promise.
-                unsafe { avx512::$name::one(params, share, block) }
-            }
-
-            #[inline(always)]
-            unsafe fn multiply(
-                pairs: usize,
-                [a, b]: [*const u8; 2],
-                sums: *mut u8,
-                [ahead_a, ahead_b]: [*const u8; 2],
-                into: Into,
-            ) {
-                // SAFETY: the caller's promise; nothing but these lines uses the tiles, so that
-                // they are the same from one to the next. Prefetches may reach anywhere.
-                unsafe {
-                    match into {
-                        Into::Replace => asm!(
-                            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
-                            options(nomem, nostack, preserves_flags)
-                        ),
-                        Into::Add => asm!(
-                            "tileloadd tmm0, [{sums} + {row}]",
-                            "tileloadd tmm1, [{sums} + {row} + 1024]",
-                            "tileloadd tmm2, [{sums} + {row} + 2048]",
-                            "tileloadd tmm3, [{sums} + {row} + 3072]",
-                            sums = in(reg) sums, row = in(reg) ROW_BYTES,
-                            options(readonly, nostack, preserves_flags)
-                        ),
-                    }
-                    asm!(
-                        "2:",
-                        "tileloaddt1 tmm4, [{a} + {row}]",
-                        "tileloadd tmm6, [{b} + {row}]",
-                        "tileloadd tmm7, [{b} + {row} + 1024]",
-                        concat!($product, " tmm0, tmm4, tmm6"),
-                        "tileloaddt1 tmm5, [{a} + {row} + 1024]",
-                        concat!($product, " tmm1, tmm4, tmm7"),
-                        concat!($product, " tmm2, tmm5, tmm6"),
-                        concat!($product, " tmm3, tmm5, tmm7"),
-                        "prefetcht0 [{next}]",
-                        "prefetcht0 [{next} + 64]",
-                        "prefetcht0 [{next} + 128]",
-                        "prefetcht0 [{next} + 192]",
-                        "add {next}, 256",
-                        "prefetcht1 [{ahead_a}]",
-                        "prefetcht1 [{ahead_a} + 64]",
-                        "prefetcht1 [{ahead_a} + 128]",
-                        "prefetcht1 [{ahead_a} + 192]",
-                        "add {ahead_a}, 256",
-                        "prefetcht1 [{ahead_b}]",
-                        "prefetcht1 [{ahead_b} + 64]",
-                        "add {ahead_b}, 128",
-                        "add {a}, 2048",
-                        "add {b}, 2048",
-                        "sub {pairs}, 1",
-                        "jnz 2b",
-                        a = inout(reg) a => _,
-                        b = inout(reg) b => _,
-                        next = inout(reg) sums.wrapping_add(SUMS) => _,
-                        ahead_a = inout(reg) ahead_a => _,
-                        ahead_b = inout(reg) ahead_b => _,
-                        pairs = inout(reg) pairs => _,
-                        row = in(reg) ROW_BYTES,
-                        options(readonly, nostack)
-                    );
-                    asm!(
-                        "tilestored [{sums} + {row}], tmm0",
-                        "tilestored [{sums} + {row} + 1024], tmm1",
-                        "tilestored [{sums} + {row} + 2048], tmm2",
-                        "tilestored [{sums} + {row} + 3072], tmm3",
-                        sums = in(reg) sums, row = in(reg) ROW_BYTES,
-                        options(nostack, preserves_flags)
-                    );
-                }
-            }
-
-            #[inline(always)]
-            unsafe fn put($sums: *const u8, $c: *mut $output, count: usize) {
-                // SAFETY: the caller's promise: the mask keeps the store within C.
-                unsafe {
-                    let $sums = _mm512_loadu_si512($sums.cast());
-                    let $mask = ((1_u32 << count) - 1) as __mmask16;
-                    $put
-                }
-            }
-        }
-    };
-}
-
-multiplied!(
-    Bf16: bf16, to bf16, product "tdpbf16ps", streamed 12,
-    put |sums, c, mask| {
-        let narrow = _mm512_cvtneps_pbh(_mm512_castsi512_ps(sums));
-        let narrow = transmute::<__m256bh, __m256i>(narrow);
-        _mm256_mask_storeu_epi16(c.cast(), mask, narrow)
-    }
-);
-
-multiplied!(
-    Int8: i8, to i32, product "tdpbssd", streamed 16,
-    put |sums, c, mask| _mm512_mask_storeu_epi32(c, mask, sums)
-);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_has_the_elements_of_its_column() {
-        for (size, places) in [(1, Int8::PLACES), (2, Bf16::PLACES)] {
-            for column in 0..ACROSS {
-                for byte in 0..4 {
-                    let at = column * 4 + byte;
-                    let wanted = (byte / size * ACROSS + column) * size + byte % size;
-                    assert_eq!(usize::from(places[at / 64][at % 64]), wanted, "{size} {at}");
-                }
-            }
-        }
-    }
 }

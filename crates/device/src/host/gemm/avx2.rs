@@ -21,30 +21,40 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
         return Vec::new();
     }
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn one<T: Tile + Few + Dots>(
-        params: &GemmParams,
-        share: Share,
-        block: Option<&Block<'_>>,
-    ) {
-        if params.layout == Layout::Nt as u32 {
-            let is_few = params.m as usize <= dots::ROWS_MAX;
-            // SAFETY: the caller's promise.
-            return unsafe {
-                if is_few { dots::<T>(params, share) } else { product::<T>(params, share) }
-            };
-        }
-        let is_few = params.m as usize <= few::ROWS_MAX && params.n as usize >= <T as Few>::COLUMNS;
-        // SAFETY: the caller's promise.
-        unsafe { if is_few { few::<T>(params, share, block) } else { product::<T>(params, share) } }
-    }
     let kernels = [
-        all::<F64>(Dtype::F64, "avx2", one::<F64>),
-        all::<F32>(Dtype::F32, "avx2", one::<F32>),
-        all::<Bf16>(Dtype::Bf16, "avx2", one::<Bf16>),
-        all::<Int8>(Dtype::Int8, "avx2", one::<Int8>),
+        all::<F64>(Dtype::F64, "avx2", one::<F64, F64>),
+        all::<F32>(Dtype::F32, "avx2", one::<F32, F32>),
+        all::<Bf16>(Dtype::Bf16, "avx2", one::<Bf16, Bf16>),
+        all::<Int8>(Dtype::Int8, "avx2", one::<Int8, Int8>),
     ];
     kernels.into_iter().flatten().collect()
+}
+
+/// One thread's share: few rows as `F` has them, many by the tiles of `T`.
+///
+/// # Safety
+///
+/// The parameters describe operands that live; the CPU has the instructions of both.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn one<F: Few + Dots, T: Tile>(
+    params: &GemmParams,
+    share: Share,
+    block: Option<&Block<'_>>,
+) {
+    let rows = params.m as usize;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if params.layout == Layout::Nt as u32 {
+            match rows <= dots::ROWS_MAX {
+                true => dots::<F>(params, share),
+                false => product::<T>(params, share),
+            }
+        } else if rows <= few::ROWS_MAX && params.n as usize >= <F as Few>::COLUMNS {
+            few::<F>(params, share, block);
+        } else {
+            product::<T>(params, share);
+        }
+    }
 }
 
 /// Words along k that A is fetched ahead.

@@ -3,13 +3,11 @@
 
 use super::{
     avx2,
-    few::{self, few},
-    grouped::both,
-    product::{Share, product},
+    grouped::all,
     tile::{Into, Tile},
 };
-use crate::host::{kernel::HostKernel, pool::Block};
-use fizeau_domain::{dtype::Dtype, kernel::GemmParams};
+use crate::host::kernel::HostKernel;
+use fizeau_domain::dtype::Dtype;
 use std::arch::x86_64::*;
 
 /// For int8; none if the CPU lacks the instruction.
@@ -17,20 +15,10 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     let has = is_x86_feature_detected!("avxvnni")
         && is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma");
-    if has { both::<Int8>(Dtype::Int8, "avxvnni", one).into() } else { Vec::new() }
-}
-
-#[target_feature(enable = "avx2,fma,avxvnni")]
-unsafe fn one(params: &GemmParams, share: Share, block: Option<&Block<'_>>) {
-    let is_few = params.m as usize <= few::ROWS_MAX
-        && params.n as usize >= <avx2::Int8 as few::Few>::COLUMNS;
-    // SAFETY: the caller's promise.
-    unsafe {
-        match is_few {
-            true => few::<avx2::Int8>(params, share, block),
-            false => product::<Int8>(params, share),
-        }
+    if !has {
+        return Vec::new();
     }
+    all::<Int8>(Dtype::Int8, "avxvnni", avx2::one::<avx2::Int8, Int8>).into()
 }
 
 /// Words along k that A is fetched ahead.

@@ -428,6 +428,7 @@ pub fn verdict() -> Report {
         verdict: Verdict::Inconclusive,
         action: None,
         complete: true,
+        machine: vec!["2 x GPU <1>, driver 1".into()],
         boards: BTreeMap::new(),
         checks: vec![
             one("host", Verdict::Pass, "fine"),

@@ -47,6 +47,8 @@ pub struct Kept<'a> {
     pub passive: Vec<Judged>,
     /// Which board each GPU is, by its name.
     pub boards: BTreeMap<String, Board>,
+    /// What the node has, in words.
+    pub machine: Vec<String>,
     /// What could not be read.
     pub unread: Vec<String>,
     /// Verdicts on what was measured, by group of devices.
@@ -82,6 +84,7 @@ impl<'a> Kept<'a> {
             out,
             passive: Vec::new(),
             boards: BTreeMap::new(),
+            machine: Vec::new(),
             unread: Vec::new(),
             measured: vec![Vec::new(); groups.len()],
             others: Vec::new(),
@@ -167,6 +170,7 @@ impl<'a> Kept<'a> {
             action: None,
             complete,
             checks: self.passive.iter().chain(measured).cloned().collect(),
+            machine: self.machine.clone(),
             boards: self.boards.clone(),
             unread: self.unread.clone(),
             notes: self.notes.clone(),

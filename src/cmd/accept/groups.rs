@@ -88,6 +88,37 @@ impl Group {
     }
 }
 
+/// The devices of a node in words: equal GPUs counted together, each kind with the version of its
+/// driver; the host with its cores and memory.
+pub fn machine(groups: &[Group], state: &NodeState) -> Vec<String> {
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for one in groups.iter().flat_map(|group| &group.devices) {
+        let name = name_of(one);
+        let words = match one.backend.as_str() {
+            "host" => {
+                let under = one.virtualised.as_ref().map(|under| format!(", under {under}"));
+                let cores = counted(one.units as usize, "core");
+                let under = under.unwrap_or_default();
+                format!("{}: {cores}, {} of memory{under}", one.name, one.memory)
+            }
+            _ => {
+                let gpu = state.gpus.iter().find(|gpu| gpu.device == name);
+                let driver = gpu.and_then(|gpu| gpu.driver.as_deref()).unwrap_or("unknown");
+                format!("{} with {} of memory, driver {driver}", one.name, one.memory)
+            }
+        };
+        match kinds.iter_mut().find(|(kind, _)| *kind == words) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((words, 1)),
+        }
+    }
+    let kind = |(words, count): (String, usize)| match count {
+        1 => words,
+        count => format!("{count} x {words}"),
+    };
+    kinds.into_iter().map(kind).collect()
+}
+
 /// A device's name, as `fizeau devices` prints it.
 pub fn name_of(properties: &Properties) -> String {
     match properties.backend.as_str() {

@@ -176,6 +176,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let at_rest = at_rest(&groups, drivers, args.shared);
     kept.passive = at_rest.judge(&state, level);
     kept.boards = state.boards();
+    kept.machine = groups::machine(&groups, &state);
     if let Some(told) = &dcgm {
         kept.others.extend(told.judged());
         told.notes().into_iter().for_each(|words| kept.note(words));

@@ -245,6 +245,10 @@ pub struct Report {
     pub complete: bool,
     /// Every check of every device.
     pub checks: Vec<Judged>,
+    /// What the node has, in words: CPUs and GPUs with their drivers. Empty in verdicts of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machine: Vec<String>,
     /// Which board each GPU is, by the device's name, as far as its driver tells.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub boards: BTreeMap<String, Board>,

@@ -346,6 +346,18 @@ fn document(served: &Served, source: Source, levels: Vec<Joined>) -> Document {
     )
 }
 
+/// Figures of a load mean nothing without the server, the settings and the date.
+#[test]
+fn the_page_begins_with_what_was_sent_and_when() {
+    let served = served();
+    let source = load::read(&vllm_summary().to_string(), &NONE).expect("a summary");
+    let levels = joined(&served, &source);
+    let date = source.date.clone().expect("the client states it");
+    let document = document(&served, source, levels);
+    let first = document.blocks.first();
+    assert!(matches!(first, Some(Block::Text(words)) if words.contains(&date)), "{first:?}");
+}
+
 #[test]
 fn the_servers_own_clock_splits_the_first_token() {
     let served = served();

@@ -39,10 +39,11 @@ struct Named<'a> {
 /// Results in reading order: the join first where there is one, then each level.
 pub fn document(results: &[Results], join: Option<&Join<'_>>, goal: &Goal) -> Document {
     let named = named(results);
-    let mut blocks = levels::failed(&named);
+    // What was sent where and when comes first: figures mean nothing without it.
+    let mut blocks: Vec<Block> = results.iter().map(|one| Block::Text(about(one))).collect();
+    blocks.extend(levels::failed(&named));
     blocks.extend(levels::late(&named, goal));
     blocks.extend(levels::cards(&named, goal));
-    blocks.extend(results.iter().map(|one| Block::Text(about(one))));
     if let Some(join) = join {
         blocks.extend(joined::blocks(join, &named));
     }

@@ -58,15 +58,7 @@ pub fn document(projection: &Projection) -> Document {
     // What was asked comes first, and what it rests on below.
     blocks.extend(ranking::blocks(projection));
     blocks.push(Block::Facts(facts(projection)));
-    blocks.push(Block::Text(
-        "L0: the hard limit. L1: a perfect engine that does one operation after the other. \
-         L2: each operation at the efficiency that the record shows, or, where it has none, that \
-         others published of the part. TTFT, E2EL, rates, cost and energy are of L2 where it is \
-         known, else of L1 (\"by\" says which), without queueing and without an engine's own \
-         overhead; RPS and cost count prefill, tokens a second of a user and of a GPU are those of \
-         decode."
-            .into(),
-    ));
+    blocks.push(Block::Text(tiers(points::tier_of_table(projection))));
     for side in &projection.sides {
         blocks.push(Block::Text(basis(side)));
         blocks.extend(side.offer.hardware.notes.iter().cloned().map(Block::Note));
@@ -177,6 +169,21 @@ fn facts(projection: &Projection) -> Vec<Fact> {
     ]
 }
 
+/// What the tiers mean, and of which the figures of the points are.
+fn tiers(by: By) -> String {
+    let of = match by {
+        By::BestKnown => "L2 where it is known, else of L1 (\"by\" says which)",
+        By::Serial => "L1, which all machines have; the column L2 stands for itself",
+    };
+    format!(
+        "L0: the hard limit. L1: a perfect engine that does one operation after the other. L2: \
+         each operation at the efficiency that the record shows, or, where it has none, that \
+         others published of the part. TTFT, E2EL, rates, cost and energy are of {of}. They \
+         include no queueing and no overhead of an engine. RPS and cost count prefill; tokens a \
+         second of a user and of a GPU are those of decode."
+    )
+}
+
 fn basis(side: &Side) -> String {
     let hardware = &side.offer.hardware;
     let link = hardware.link.as_ref().map_or("none known".to_owned(), |link| {
@@ -246,7 +253,7 @@ fn no_room(projection: &Projection, side: &Side) -> Option<String> {
     let requests = roomiest.concurrency;
     let requests = match fit.sequences {
         None => String::new(),
-        Some(_) => format!(" with {requests} requests at once"),
+        Some(_) => format!(" with {} at once", counted(requests as usize, "request")),
     };
     Some(format!("{} does not fit on {name}{requests}: {why}.{options}", demand.model.name))
 }

@@ -53,10 +53,15 @@ fn number(number: Option<f64>, unit: &'static str) -> Cell {
 /// A row of numbers of what fits: nothing that does not fit has a time or a rate.
 const OF_WHAT_FITS: std::ops::Range<usize> = 5..22;
 
-/// The rows of a side's points.
-pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
+/// The rows of a side's points. `by`: the tier of TTFT, E2EL, rates, cost and energy, which must
+/// mean the same in all rows of a table that compares sides.
+pub fn rows(name: &str, demand: &Demand, side: &Side, by: By) -> Vec<Vec<Cell>> {
     let output = demand.scenario.output;
     let fronts = side.is_front.iter().zip(&side.is_front_end_to_end);
+    let rests = |point: &Point| match by {
+        By::BestKnown => Rests::of_point(point, output).brief(),
+        By::Serial => "L1".into(),
+    };
     let row = |(point, (users, requests)): (&Point, (&bool, &bool))| {
         let class = |step: &Step| Cell::Text(step.class().to_string());
         let front = match (users, requests) {
@@ -79,18 +84,18 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
             point.token.measured.map_or(Cell::Absent, time),
             time(point.first_token.light),
             time(point.first_token.serial),
-            time(point.first_token.best_known()),
-            time(point.end_to_end(output).best_known()),
-            Cell::Number(point.user_rate().best_known(), "tok/s"),
-            Cell::Number(point.device_rate().best_known(), "tok/s"),
-            Cell::Number(point.requests.best_known(), "/s"),
+            time(point.first_token.by(by)),
+            time(point.end_to_end(output).by(by)),
+            Cell::Number(point.user_rate().by(by), "tok/s"),
+            Cell::Number(point.device_rate().by(by), "tok/s"),
+            Cell::Number(point.requests.by(by), "/s"),
             class(&point.decode),
             class(&point.prefill),
-            Cell::Text(Rests::of_point(point, output).brief()),
+            Cell::Text(rests(point)),
             unknown.map_or(Cell::Absent, Cell::Text),
             point.decode.coverage.map_or(Cell::Absent, Cell::Share),
-            number(side.cost(point, output, By::BestKnown), "$"),
-            number(side.energy(point, output, By::BestKnown), "J"),
+            number(side.cost(point, output, by), "$"),
+            number(side.energy(point, output, by), "J"),
             Cell::Text(front.into()),
         ];
         if !point.fits() {
@@ -101,9 +106,16 @@ pub fn rows(name: &str, demand: &Demand, side: &Side) -> Vec<Vec<Cell>> {
     side.points.iter().zip(fronts).map(row).collect()
 }
 
+/// The tier of the figures in the table of all points: the best of each, or L1 where several
+/// machines are compared whose best tiers do not mean the same.
+pub fn tier_of_table(projection: &Projection) -> By {
+    common_tier(projection).filter(|_| projection.sides.len() > 1).unwrap_or(By::BestKnown)
+}
+
 /// All points of the command line.
 pub fn table(projection: &Projection) -> Table {
-    let of = |side: &Side| rows("", &projection.demand, side);
+    let by = tier_of_table(projection);
+    let of = |side: &Side| rows("", &projection.demand, side, by);
     let title = "Points (fits: sequences in memory at once; front: no point is better in both)";
     Table::new(TABLE, title, columns(projection, POINTS), projection.sides.iter().flat_map(of))
 }

@@ -130,7 +130,7 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
     let ranking = Ranking::of(projection);
     let unlike = projection.sides.iter().filter_map(|side| unlike_layouts(projection, side));
     let warnings = ranking.why(projection).into_iter().chain(unlike);
-    let mut blocks = vec![Block::Text(words(projection, &ranking))];
+    let mut blocks: Vec<Block> = words(projection, &ranking).into_iter().map(Block::Text).collect();
     blocks.extend(warnings.map(Block::Warning));
     if projection.sides.len() > 1 {
         blocks.push(Block::Table(table(projection, &ranking)));
@@ -139,7 +139,7 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
 }
 
 /// Where to run, and what comes after it, in words.
-fn words(projection: &Projection, ranking: &Ranking<'_>) -> String {
+fn words(projection: &Projection, ranking: &Ranking<'_>) -> Vec<String> {
     let output = projection.demand.scenario.output;
     let by = ranking.tier();
     let sentences = ranking.sides.iter().map(|(side, point)| match point {
@@ -152,11 +152,11 @@ fn words(projection: &Projection, ranking: &Ranking<'_>) -> String {
                 false => ", within the limits of --slo",
             };
             format!(
-                "{}: run {} with {} requests at once: {:.1} tokens/s for each, {:.0} output \
-                 tokens/s of {} with prefill{slo}{cost} ({}).{}",
+                "{}: run {} with {} at once: {:.1} tokens/s for each, {:.0} output tokens/s of \
+                 {} with prefill{slo}{cost} ({}).{}",
                 side.offer.hardware.name,
                 point.layout,
-                point.concurrency,
+                counted(point.concurrency as usize, "request"),
                 1.0 / point.token.by(by),
                 rate(point, output, by) * point.devices(),
                 counted(point.devices() as usize, "GPU"),
@@ -165,7 +165,7 @@ fn words(projection: &Projection, ranking: &Ranking<'_>) -> String {
             )
         }
     });
-    sentences.collect::<Vec<_>>().join(" ")
+    sentences.collect()
 }
 
 /// What the next number of requests would bring.

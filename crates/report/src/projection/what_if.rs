@@ -73,7 +73,7 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
         columns: columns.collect(),
         rows: all[1..]
             .iter()
-            .flat_map(|(name, demand, side)| points::rows(name, demand, side))
+            .flat_map(|(name, demand, side)| points::rows(name, demand, side, By::BestKnown))
             .collect(),
     }));
     blocks

@@ -99,6 +99,15 @@ fn the_example_is_measured_beside_our_own_and_the_record_has_its_hash() {
     let sum = String::from_utf8_lossy(&sum.stdout).into_owned();
     assert!(sum.starts_with(&file.sha256), "{sum}");
     assert!(said.out.contains("mine, of stream.so"), "{}", said.out);
+    // The last screen answers what was asked: the own figure beside Fizeau's.
+    assert!(said.out.contains("Your kernels beside Fizeau's fastest"), "{}", said.out);
+    let own: Vec<&str> = said
+        .out
+        .lines()
+        .filter(|line| line.starts_with("stream/") && line.contains(" mine "))
+        .collect();
+    assert_eq!(own.len(), 2, "{}", said.out);
+    assert!(own.iter().all(|line| line.matches("B/s").count() == 2), "{own:?}");
     assert!(record.header.command.join(" ").contains("--kernel stream.so"));
     // Nothing but the run is left.
     assert!(!place.path("out/user-kernels").exists());

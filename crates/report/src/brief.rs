@@ -6,13 +6,13 @@ use super::{
     about::{Counts, RunState},
     case_table::{failure_name, invalidity_name},
     chart::measurements,
-    headline, integrity, rank, regime,
+    headline, integrity, own_kernels, rank, regime,
     summary::{self, NOISY},
     unknown, without_numbers,
 };
 use fizeau_domain::{
     outcome::{Measurement, Outcome},
-    text::counted,
+    text::{agreed, counted},
 };
 use fizeau_record::Record;
 
@@ -25,11 +25,14 @@ const DTYPES: [&str; 8] = ["bf16", "fp8", "f16", "f32", "tf32", "int8", "nvfp4",
 /// Cases without a result and warnings that are named; the report has all.
 const NAMED_MAX: usize = 4;
 
+/// Cases of the user's kernels that are listed; the report has all.
+const OWN_MAX: usize = 8;
+
 /// The end of a run in a few lines.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(verdict(record))];
-    blocks.extend(summary::user_kernels(record).into_iter().map(Block::Text));
+    blocks.extend(own_kernels::blocks(record, OWN_MAX));
     let facts = chosen(headline::facts(record, &ceilings));
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));
@@ -101,9 +104,11 @@ fn unfit(record: &Record) -> Option<String> {
     if record.header.device.is_stub() || 2 * unfit <= all.len() {
         return None;
     }
+    let noisy = count(is_noisy);
+    let scatter = agreed(noisy, "scatters by more than 5 %", "scatter by more than 5 %");
     let kinds = [
         (count(Measurement::disturbed), "lost CPU time to other processes or a quota"),
-        (count(is_noisy), "scatter by more than 5 %"),
+        (noisy, scatter),
         (count(|one| one.doubt().is_some()), "had two states of the machine"),
     ];
     let kinds = kinds.iter().filter(|(count, _)| *count > 0);

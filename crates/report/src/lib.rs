@@ -38,6 +38,7 @@ mod line;
 mod load;
 pub mod nccl_tests;
 pub mod nvbandwidth;
+mod own_kernels;
 mod projection;
 mod rank;
 mod regime;

@@ -2,8 +2,8 @@
 
 use super::{
     Block, Ceilings, Cell, Chart, Column, Document, HeatMap, Table, Weight, access, attention,
-    brief, case_table, chart, consistency, fused, headline, heat, integrity, level, rank, regime,
-    reproduce, sensors,
+    brief, case_table, chart, consistency, fused, headline, heat, integrity, level, own_kernels,
+    rank, regime, reproduce, sensors,
     startup_fit::{FIT_ERROR_MAX, fit_startup},
     summary, transfer, wire_bandwidth, without_numbers,
 };
@@ -15,7 +15,7 @@ pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
     let mut blocks = vec![Block::Text(brief::verdict(record))];
     blocks.push(Block::Text(summary::machine(record)));
-    blocks.extend(summary::user_kernels(record).into_iter().map(Block::Text));
+    blocks.extend(own_kernels::blocks(record, usize::MAX));
     let facts = headline::facts(record, &ceilings);
     if !facts.is_empty() {
         blocks.push(Block::Facts(facts));

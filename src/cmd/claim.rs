@@ -180,6 +180,12 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
         let layout = layout.map_err(usage)?;
         let verdict = judge(&claim, &Named { part, model, layout, links: &catalogue.links })
             .map_err(usage)?;
+        let is_unnamed = claim.on.is_none() && args.from.is_none() && args.fail_on.is_empty();
+        if is_unnamed && verdict.answer == Answer::CannotTell {
+            let why = "name the hardware that the figure is of: --on h200 (`fizeau devices \
+                       --parts` lists the names)";
+            return Err(Usage(format!("{}: {why}", claim.value)).into());
+        }
         judged.push((claim, verdict));
     }
     let document = verdicts(&judged);

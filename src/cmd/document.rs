@@ -66,9 +66,15 @@ pub fn format_of(
         (None, None) => Ok(ReportFormat::Terminal),
         (None, Some(path)) => {
             let known = ENDINGS.map(|(name, _)| format!(".{name}")).join(", ");
+            let picture = match ending {
+                Some("png" | "svg" | "pdf" | "jpg" | "jpeg") => {
+                    "; `fizeau report RECORD --png DIR` writes the charts as pictures"
+                }
+                _ => "",
+            };
             Err(Usage(format!(
                 "--out {}: the name does not say how it is to be written; end it in one of \
-                 {known}, or choose by --format",
+                 {known}, or choose by --format{picture}",
                 path.display()
             )))
         }

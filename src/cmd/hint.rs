@@ -56,6 +56,10 @@ const LOAD: &[(&str, &str)] = &[
     ("--dataset-path", "write --trace FILE"),
     ("--goodput", "write --slo ttft=500ms,tpot=20ms"),
     ("--timeout", "write --deadlines"),
+    ("--users", "write --concurrency N"),
+    ("--prompt-len", "write --isl N"),
+    ("--prompt-tokens", "write --isl N"),
+    ("--max-tokens", "write --osl N"),
 ];
 
 /// The options of `project` and `claim` that other tools have.
@@ -68,6 +72,7 @@ const MODELS: &[(&str, &str)] = &[
     ("--dp", "write --layout 2xtp4"),
     ("--batch", "write --concurrency N"),
     ("--batch-size", "write --concurrency N"),
+    ("--bs", "write --concurrency N"),
     ("--input", "write --isl N"),
     ("--output", "write --osl N"),
     ("--gpu", "write --on PART"),
@@ -106,6 +111,15 @@ const ANY: &[(&str, &str)] = &[
     ("--against", "write --vs"),
     ("--with", "write --vs"),
     ("--suite", "write --level quick"),
+    ("--tolerance", "write --least-effect 5%"),
+    ("--time", "write --budget 10m"),
+    ("--time", "select fewer cases, or a shorter suite by --suite: a run has no time limit"),
+    ("--duration", "write --budget 10m"),
+    ("--duration", "select fewer cases, or a shorter suite by --suite: a run has no time limit"),
+    ("--format", "write --json; `fizeau report` prints a record in every format"),
+    ("--cuda", "write --device cuda:0"),
+    ("--pdf", "write --format html, and print the page to a PDF file in a browser"),
+    ("--output", "write --html FILE"),
 ];
 
 /// The same error, with the nearest word of this program as its tip, or none.
@@ -131,6 +145,10 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
         && typed(ContextKind::InvalidArg).is_some_and(|arg| arg.starts_with("--format"))
     {
         Some("pictures are written beside a report: write --png DIR".into())
+    } else if error.kind() == ErrorKind::ValueValidation
+        && error.to_string().contains("invalid digit found in string")
+    {
+        Some("write a whole number, such as 4".into())
     } else {
         return error;
     };
@@ -176,20 +194,22 @@ fn option(word: &str, program: &Command, words: &[String]) -> Option<String> {
             None => break,
         }
     }
+    // Lengths of prompts and answers are called the same by both kinds of tools.
     let of_verb = match words.first().map(String::as_str) {
-        Some("load") => LOAD,
-        Some("project" | "claim" | "shapes") => MODELS,
-        _ => &[],
+        Some("load") => [LOAD, &[]],
+        Some("project" | "claim" | "shapes") => [MODELS, LOAD],
+        _ => [&[][..], &[]],
     };
     let has = |tip: &str| match tip.split_whitespace().find(|part| part.starts_with("--")) {
         Some(long) => long_options(program).chain(long_options(verb)).any(|one| one == &long[2..]),
         None => true,
     };
-    let known = of_verb.iter().chain(ANY).filter(|(typed, _)| *typed == word);
+    let known = of_verb.into_iter().flatten().chain(ANY).filter(|(typed, _)| *typed == word);
     if let Some((_, tip)) = known.into_iter().find(|(_, tip)| has(tip)) {
         return Some((*tip).to_owned());
     }
-    let letters = word.strip_prefix("--")?;
+    // Two letters are near to any other two.
+    let letters = word.strip_prefix("--").filter(|letters| letters.len() > 2)?;
     let options = long_options(verb).chain(long_options(program));
     let found = nearest(letters, options).into_iter().next()?;
     Some(format!("the nearest option is --{found}"))
@@ -238,6 +258,12 @@ mod tests {
                 "report out --format png",
                 Some("pictures are written beside a report: write --png DIR"),
             ),
+            ("compare a b --tolerance 5%", Some("write --least-effect 5%")),
+            ("accept --time 60s", Some("write --budget 10m")),
+            ("project m --on h200 --input-len 512", Some("write --isl N")),
+            ("project m --on h200 --bs 8", Some("write --concurrency N")),
+            ("fleet survey x --output y.html", Some("write --html FILE")),
+            ("run --ranks all", Some("write a whole number, such as 4")),
             ("run --threads 4", Some(ANY.iter().find(|one| one.0 == "--threads").expect("it").1)),
         ] {
             assert_eq!(tip(line).as_deref(), expected, "{line}");

@@ -127,6 +127,7 @@ pub fn percent(share: f64, places: usize) -> String {
 fn refused(text: &str) -> String {
     let readings = readings(text);
     match readings.as_slice() {
+        [] if text.is_empty() => "a number is missing; write digits, such as 4.8".into(),
         [] => format!("{text:?} is no number; write digits, with a point before a fraction: 4.8"),
         readings => format!(
             "{text:?} may mean {}: write it with a point before a fraction, and a comma only \

@@ -532,14 +532,6 @@ impl Words<'_> {
     }
 }
 
-/// What may be meant by a word that is not understood.
-fn hint(word: &str) -> &'static str {
-    match word.to_ascii_lowercase().as_str() {
-        word if word.starts_with("on ") => " (the part is named by --on, or `on =` in a file)",
-        _ => "",
-    }
-}
-
 impl Reading {
     /// Reads a figure. `names` are words that may stand beside it and mean what is known without
     /// them: the names of the part and of the model.
@@ -569,7 +561,7 @@ impl Reading {
         words.read().map_err(refuse)?;
         let reading = words.reading();
         if !words.left.is_empty() && (reading.is_ok() || words.unit.is_some()) {
-            let named = words.left.iter().map(|word| format!("{word:?}{}", hint(word)));
+            let named = words.left.iter().map(|word| format!("{word:?}{}", beside::hint(word)));
             let named = named.collect::<Vec<_>>().join(", ");
             let verb = if words.left.len() == 1 { "is" } else { "are" };
             return Err(refuse(format!("{named} {verb} not understood")));

@@ -141,6 +141,8 @@ fn what_is_not_understood_is_refused_by_name() {
     for (text, named) in [
         ("4.8 TB/s write on 3 GPUs of unicorn", "\"unicorn\" is not"),
         ("4.8 TB/s on mi300x", "\"on mi300x\" (the part is named by --on"),
+        ("B200 reaches 2.2 PFLOP/s dense bf16", "\"B200\" (a part is named by --on"),
+        ("9 tok/s of llama-3.1-70b", "a model by --model"),
         ("less than 4.8 TB/s", "\"less\" is not"),
         ("4.8 TB/s fp8", "\"fp8\" is not"),
         ("4.8 TB/s dense", "\"sparsity\" is not"),

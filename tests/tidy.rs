@@ -120,6 +120,17 @@ fn words_that_are_gone_stay_gone() {
 }
 
 #[test]
+fn a_count_of_one_has_no_plural_word() {
+    let faults = words::plurals::faults(&texts_of_all());
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    let of = |line: &str| words::plurals::counts_of("src/x.rs", line).join("\n");
+    assert_eq!(of("format!(\"{count} cases failed\")\n"), "src/x.rs: {count} cases");
+    assert_eq!(of("format!(\"{one} of {all} cases\")\n"), "");
+    let printed = |line: &str| words::plurals::ones_of("x.snap", line).len();
+    assert_eq!((printed("took 1 iterations, 21 cases"), printed("1 of 1 cases, 1 case")), (1, 0));
+}
+
+#[test]
 fn the_help_names_every_variable() {
     let text = fs::read_to_string("src/cmd/mod.rs").expect("a source file is UTF-8");
     let (_, rest) = text.split_once("Environment variables:").expect("they are in the help");

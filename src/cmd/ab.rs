@@ -16,7 +16,10 @@ use super::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use fizeau_device::{clock, user::UserFile};
-use fizeau_domain::outcome::Outcome;
+use fizeau_domain::{
+    outcome::Outcome,
+    text::{agreed, counted},
+};
 use fizeau_judge::{
     ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
     compare::Quantity,
@@ -161,7 +164,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let settings =
         Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-    global.tell(&format!("screening {} cases: A, B, B, A", names.len()));
+    global.tell(&format!("screening {}: A, B, B, A", counted(names.len(), "case")));
     let mut children = Children {
         sides: &sides,
         args,
@@ -369,7 +372,9 @@ fn pair_up(
     let mut warnings = Vec::new();
     for (name, alone) in [("A", of_a.len() - paired.len()), ("B", of_b.len() - paired.len())] {
         if alone > 0 {
-            warnings.push(format!("{alone} cases that only {name} plans are left out"));
+            let cases = counted(alone, "case");
+            let are = agreed(alone, "is", "are");
+            warnings.push(format!("{cases} that only {name} plans {are} left out"));
         }
     }
     Ok((paired, warnings))

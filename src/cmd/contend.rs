@@ -17,7 +17,7 @@ use fizeau_domain::{
     case::Case,
     outcome::{Cache, Regime},
     suite::MeasureSettings,
-    text::clean,
+    text::{agreed, clean},
     units::Seconds,
 };
 use fizeau_record::{Mirror as _, v1};
@@ -211,8 +211,12 @@ impl Stage<'_> {
         let check = made.verify().map_err(of_device)?;
         if !check.passed() {
             let words = format!(
-                "{} of {} elements are wrong: largest error {:.3e}, tolerance {:.3e}",
-                check.wrong, check.compared, check.error, check.tolerance
+                "{} of {} elements {} wrong: largest error {:.3e}, tolerance {:.3e}",
+                check.wrong,
+                check.compared,
+                agreed(check.wrong as usize, "is", "are"),
+                check.error,
+                check.tolerance
             );
             return Err((words, false));
         }

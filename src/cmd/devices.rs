@@ -7,6 +7,7 @@ use fizeau_device::{BACKENDS, Backend, Device, Identity};
 use fizeau_domain::{
     dtype::Dtype,
     spec::{self, Match, Part, Properties},
+    text::counted,
     units::{BytesPerSecond, FlopsPerSecond, Megahertz},
 };
 use fizeau_record::{DeviceSettings, Environment};
@@ -351,7 +352,7 @@ fn sentence(properties: &Properties, clock: Option<Megahertz>) -> String {
         0 => "an unknown amount".into(),
         _ => properties.memory.to_string(),
     };
-    let mut text = format!("{} units, {memory} of memory", properties.units);
+    let mut text = format!("{}, {memory} of memory", counted(properties.units as usize, "unit"));
     if !caches.is_empty() {
         text += &format!(", caches {}", caches.join(", "));
     }

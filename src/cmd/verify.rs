@@ -377,8 +377,9 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, S
                 count => format!("; of {count} more the bundle has no records"),
             };
             found.holds.push(format!(
-                "the verdict ({word}) follows from the records: {same} checks decided again, all \
-                 with the same result{rest}"
+                "the verdict ({word}) follows from the records: {} decided again, all with the \
+                 same result{rest}",
+                counted(same, "check")
             ));
         }
         Err(why) if is_own(made.account()) => {

@@ -14,6 +14,7 @@ use fizeau_domain::{
     outcome::{Cache, Regime, Samples, Warmup},
     stats::quantile,
     suite::MeasureSettings,
+    text::counted,
     units::{Megahertz, Seconds},
 };
 use fizeau_record::Timer;
@@ -196,14 +197,15 @@ fn region(
             clock::check()?;
         }
         if timing.time > settings.deadline {
-            let what = format!("{batch} iterations took {}", timing.time);
+            let what = format!("{} took {}", counted(batch as usize, "iteration"), timing.time);
             return Err(DeviceError::Hang { what, limit: settings.deadline });
         }
         return Ok(timing);
     }
     Err(DeviceError::Driver(format!(
-        "the host was too slow to enqueue {batch} iterations before the device had to begin, \
-         {ATTEMPTS} times in a row: leave more of its cores to fizeau"
+        "the host was too slow to enqueue {} before the device had to begin, \
+         {ATTEMPTS} times in a row: leave more of its cores to fizeau",
+        counted(batch as usize, "iteration")
     )))
 }
 

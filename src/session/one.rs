@@ -18,6 +18,7 @@ use fizeau_domain::{
     spec::Yardstick,
     stats::{Summary, quantile},
     suite::MeasureSettings,
+    text::agreed,
     units::{Megahertz, Seconds},
 };
 use fizeau_record::guard::{self, Witness};
@@ -410,7 +411,8 @@ fn verified(
     }
     let Check { error, tolerance, compared, wrong } = check;
     let words = format!(
-        "{when}, {wrong} of {compared} elements are wrong: largest error {}, tolerance {}",
+        "{when}, {wrong} of {compared} elements {} wrong: largest error {}, tolerance {}",
+        agreed(wrong as usize, "is", "are"),
         short(error),
         short(tolerance)
     );

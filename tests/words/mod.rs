@@ -1,5 +1,7 @@
 //! Words that were replaced and are not to come back, each with what stands in its place.
 
+pub mod plurals;
+
 use std::{
     fs,
     path::{Path, PathBuf},

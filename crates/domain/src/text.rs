@@ -149,6 +149,11 @@ pub fn counted(count: usize, word: &str) -> String {
     format!("{count} {word}{ending}")
 }
 
+/// The form of a verb or a pronoun that agrees with a count: `agreed(1, "is", "are")`.
+pub fn agreed<'w>(count: usize, one: &'w str, many: &'w str) -> &'w str {
+    if count == 1 { one } else { many }
+}
+
 /// At most `limit` characters, the last an ellipsis where something was cut.
 pub fn shorten(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
@@ -207,6 +212,12 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_agree_with_their_count() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "case")), ["0 cases", "1 case", "2 cases"]);
+        assert_eq!([0, 1, 2].map(|count| agreed(count, "is", "are")), ["are", "is", "are"]);
+    }
 
     #[test]
     fn ids_keep_their_shape_and_kernel() {

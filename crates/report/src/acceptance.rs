@@ -4,6 +4,7 @@
 use super::{Axis, Block, Cell, Chart, Column, Document, Quantity, Series, SeriesKind};
 use super::{Table, Weight};
 use fizeau_domain::{
+    text::{agreed, counted},
     units::{BytesPerSecond, FlopsPerSecond},
     verdict::Verdict,
 };
@@ -35,6 +36,7 @@ pub fn document(report: &Report, series: &[&Sample]) -> Document {
     let node = report.node.as_deref().unwrap_or("this node");
     let word = report.verdict.to_string().to_uppercase();
     let mut blocks = vec![summary(report)];
+    blocks.extend(machine(report));
     let causes: Vec<String> = failures(report);
     blocks.extend(causes.into_iter().map(Block::Failure));
     blocks.extend(report.notes.iter().cloned().map(Block::Warning));
@@ -95,8 +97,20 @@ fn summary(report: &Report) -> Block {
         true => " A stub driver stood in for a device: nothing of it was measured.",
         false => "",
     };
-    let counts = format!("{pass} checks pass, {fail} fail, {unclear} are inconclusive.");
+    let counts = format!(
+        "{} {}, {fail} {}, {unclear} {} inconclusive.",
+        counted(pass, "check"),
+        agreed(pass, "passes", "pass"),
+        agreed(fail, "fails", "fail"),
+        agreed(unclear, "is", "are")
+    );
     Block::Text(format!("{counts} {todo}{action}{stub}"))
+}
+
+/// On what the verdict is, below what to do.
+fn machine(report: &Report) -> Option<Block> {
+    let all = report.machine.join("; ");
+    (!all.is_empty()).then(|| Block::Text(format!("Machine: {all}.")))
 }
 
 /// A line for each cause on each device, with the checks that failed by it.

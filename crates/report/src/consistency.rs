@@ -5,7 +5,7 @@ use fizeau_domain::{
     case::{LatencyPoint, Point},
     consistency::Doubt,
     outcome::{Cache, Measurement},
-    text::counted,
+    text::{agreed, counted},
     units::{Bytes, Watts},
 };
 use fizeau_record::Record;
@@ -158,34 +158,41 @@ pub fn table(record: &Record) -> Option<Table> {
 /// A sentence for each kind of contradiction.
 pub fn sentences(record: &Record) -> Vec<String> {
     let all = findings(record);
-    let sentence = |(kind, words): (Kind, &str)| {
+    let sentence = |kind: Kind| {
         let of_it: Vec<&Finding> = all.iter().filter(|found| found.kind == kind).collect();
         let first = of_it.first()?;
+        let case = match of_it.len() {
+            1 => format!("It is {}", first.case),
+            _ => format!("The first is {}", first.case),
+        };
         let figures = counted(of_it.len(), "figure");
-        Some(format!("{figures} {words}. The first is {}: {}.", first.case, first.words))
+        Some(format!("{figures} {}. {case}: {}.", words_of(kind, of_it.len()), first.words))
     };
-    [
-        (
-            Kind::TwoStates,
-            "of this run had two states of the machine. Such a median depends on when sampling \
-             ended, so that no share and no ratio is computed from it",
-        ),
-        (
-            Kind::HotSlower,
+    [Kind::TwoStates, Kind::HotSlower, Kind::LatencyFalls, Kind::MemoryFaster, Kind::Power]
+        .into_iter()
+        .filter_map(sentence)
+        .collect()
+}
+
+/// What is wrong with this many figures, after their number.
+fn words_of(kind: Kind, count: usize) -> String {
+    let are = agreed(count, "is", "are");
+    let them = agreed(count, "it", "them");
+    match kind {
+        Kind::TwoStates => "of this run had two states of the machine. Such a median depends on \
+                            when sampling ended, so that no share and no ratio is computed from it"
+            .into(),
+        Kind::HotSlower => format!(
             "of this run took longer with hot caches than with cold ones, which no cache explains. \
-             No share and no ratio is computed from them",
+             No share and no ratio is computed from {them}"
         ),
-        (
-            Kind::LatencyFalls,
-            "of latency fell below that of a shorter chain: a cache answered some of the loads",
+        Kind::LatencyFalls => {
+            "of latency fell below that of a shorter chain: a cache answered some of the loads"
+                .into()
+        }
+        Kind::MemoryFaster => format!(
+            "of streams from memory {are} faster than a stream of the same kernel within caches"
         ),
-        (
-            Kind::MemoryFaster,
-            "of streams from memory are faster than a stream of the same kernel within caches",
-        ),
-        (Kind::Power, "of power are impossible"),
-    ]
-    .into_iter()
-    .filter_map(sentence)
-    .collect()
+        Kind::Power => format!("of power {are} impossible"),
+    }
 }

@@ -2,7 +2,10 @@
 //! to what the table and the device state.
 
 use super::{Block, Cell, Column, Document, Table, Weight, without_numbers};
-use fizeau_domain::units::{Bytes, BytesPerSecond};
+use fizeau_domain::{
+    text::{agreed, counted},
+    units::{Bytes, BytesPerSecond},
+};
 use fizeau_judge::discover::{
     CacheFound, Discovery, PerClock,
     check::{ABOVE, BELOW, Compared, Figure, Standing},
@@ -31,12 +34,12 @@ pub fn document(
     blocks.extend(unknown.into_iter().map(Block::Note));
     let header = &record.header;
     let subtitle = format!(
-        "{}, fizeau {}, run {}: {} of {} cases measured",
+        "{}, fizeau {}, run {}: {} of {} measured",
         header.started,
         header.fizeau,
         header.run,
         record.outcomes.iter().filter(|outcome| outcome.measured().is_some()).count(),
-        header.plan.len()
+        counted(header.plan.len(), "case")
     );
     let title = match part {
         Some(part) => format!("{} ({part})", device.name),
@@ -49,9 +52,8 @@ pub fn document(
 fn device_line(record: &Record, found: &Discovery) -> String {
     let device = &record.header.device;
     let units = match (device.backend.as_str(), device.units) {
-        ("host", 1) => "1 core".to_owned(),
-        ("host", units) => format!("{units} cores"),
-        (_, units) => format!("{units} units"),
+        ("host", units) => counted(units as usize, "core"),
+        (_, units) => counted(units as usize, "unit"),
     };
     let clock = found.clock.map(|[least, median, most]| {
         format!(", clock under load {median} (median of all cases; {least} to {most})")
@@ -68,7 +70,10 @@ fn disturbed(record: &Record, found: &Discovery) -> Option<String> {
     let why = match (found.disturbed, busy) {
         (0, None) => return None,
         (0, Some(load)) => format!("the machine was busy at the start (load average {load:.1})"),
-        (cases, _) => format!("other processes took CPU time during {cases} of {measured} cases"),
+        (cases, _) => {
+            let measured = counted(measured, "case");
+            format!("other processes took CPU time during {cases} of {measured}")
+        }
     };
     Some(format!(
         "{why}: rates may be too low, latencies too long, and a shared cache may look smaller than \
@@ -263,9 +268,10 @@ fn standing(compared: &[Compared], part: Option<&str>) -> Vec<Block> {
     };
     let differ = compared.iter().filter(|one| one.standing != Standing::Agrees).count();
     let tolerance = format!(
-        "{differ} of {} figures differ. A rate agrees from {:.0} % below what is stated to {:.0} % \
+        "{differ} of {} {}. A rate agrees from {:.0} % below what is stated to {:.0} % \
          above it, a cache within one step of the sweep, counts and lines exactly.",
-        compared.len(),
+        counted(compared.len(), "figure"),
+        agreed(differ, "differs", "differ"),
         BELOW * 100.0,
         ABOVE * 100.0
     );

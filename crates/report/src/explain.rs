@@ -367,13 +367,16 @@ fn attention(p: &AttentionPoint) -> String {
     };
     let page = p.page.map(|page| format!(", KV cache in pages of {page} tokens"));
     format!(
-        "{kind}: {} sequences of {} queries and {} keys{lengths}, {} query heads on {} KV heads, \
-         head dimensions {} (query and key) and {} (value), elements of {}; {mask}{}.",
-        p.batch,
-        p.queries,
+        "{kind}: {} of {} and {} keys{lengths}, {} on {}, head dimensions {} (query and key) and \
+         {} (value), elements of {}; {mask}{}.",
+        counted(p.batch as usize, "sequence"),
+        match p.queries {
+            1 => "1 query".to_owned(),
+            queries => format!("{queries} queries"),
+        },
         p.keys,
-        p.heads,
-        p.kv_heads,
+        counted(p.heads as usize, "query head"),
+        counted(p.kv_heads as usize, "KV head"),
         p.dim_qk,
         p.dim_v,
         p.dtype,
@@ -397,9 +400,12 @@ fn collective(p: &CollectivePoint) -> String {
         count => format!(", {count} captured in a graph"),
     };
     format!(
-        "the collective {} over {} ranks: messages of {} (nccl-tests' size) of {}, {place}{buffers}\
+        "the collective {} over {}: messages of {} (nccl-tests' size) of {}, {place}{buffers}\
          {graph}. The time is that of the slowest rank.",
-        p.collective, p.ranks, p.message, p.dtype
+        p.collective,
+        counted(p.ranks as usize, "rank"),
+        p.message,
+        p.dtype
     )
 }
 

@@ -15,7 +15,7 @@ use fizeau_domain::{
     outcome::{AVAILABLE_MIN, Cache, Measurement, Outcome, Taker},
     spec::{Bound, Tier},
     stats::{interval::TOO_FEW, quantile},
-    text::counted,
+    text::{agreed, counted},
     units::{BytesPerSecond, Megahertz, Seconds},
 };
 use fizeau_record::{Record, UserKernels, guard::FASTER_THAN_LIGHT};
@@ -67,7 +67,7 @@ pub fn suite(record: &Record) -> String {
     }
     let part = match header.suite_cases {
         Some(1) => "the one case".into(),
-        Some(all) => format!("{} of {all} cases", header.plan.len()),
+        Some(all) => format!("{} of {}", header.plan.len(), counted(all, "case")),
         None => "part".into(),
     };
     format!("{part} of suite {} ({})", header.suite, header.selectors.join(" "))
@@ -115,9 +115,11 @@ fn without_interval(record: &Record) -> Option<String> {
     let unknown = measured.iter().filter(|one| !one.summary.interval.is_known()).count();
     (unknown > 0).then(|| {
         format!(
-            "{unknown} of {} measured cases have {TOO_FEW}: their samples follow each other too \
-             closely, or there are fewer than six.",
-            measured.len()
+            "{unknown} of {} {} {TOO_FEW}: {} samples follow each other too closely, or there are \
+             fewer than six.",
+            counted(measured.len(), "measured case"),
+            agreed(unknown, "has", "have"),
+            agreed(unknown, "its", "their")
         )
     })
 }
@@ -198,10 +200,10 @@ fn noisy(record: &Record) -> Option<String> {
         .collect();
     noisy.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (noise, case) = noisy.first()?;
-    let all = measurements(record).count();
-    let are = if noisy.len() == 1 { "is" } else { "are" };
+    let all = counted(measurements(record).count(), "measured case");
+    let are = agreed(noisy.len(), "is", "are");
     Some(format!(
-        "{} of {all} measured cases {are} noisy (more than {:.0} % about the median), most of all \
+        "{} of {all} {are} noisy (more than {:.0} % about the median), most of all \
          {case} with {:.0} %.",
         noisy.len(),
         NOISY * 100.0,
@@ -222,8 +224,9 @@ fn held_by_quota(record: &Record) -> Option<String> {
     let quota = quota.map(|quota| format!(" of {quota:.2} CPUs")).unwrap_or_default();
     Some(format!(
         "A CPU quota{quota} stopped the program while {cases} ran, {case} the most: for {:.0} % \
-         of its time. Their figures may show the quota and not the machine.",
-        most * 100.0
+         of its time. {} may show the quota and not the machine.",
+        most * 100.0,
+        agreed(held.len(), "Its figure", "Their figures")
     ))
 }
 
@@ -246,11 +249,11 @@ fn disturbed(record: &Record) -> Option<String> {
     };
     Some(format!(
         "{} {were} disturbed: {who} took CPU time on the same cores and left less than \
-         {:.0} % of it, only {:.0} % to {case}. Their figures are too low for this \
-         machine.",
+         {:.0} % of it, only {:.0} % to {case}. {} too low for this machine.",
         shares.len(),
         AVAILABLE_MIN * 100.0,
-        least * 100.0
+        least * 100.0,
+        agreed(shares.len(), "Its figure is", "Their figures are")
     ))
 }
 

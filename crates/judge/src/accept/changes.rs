@@ -3,6 +3,7 @@
 use super::{Judged, cause::Cause, passive};
 use fizeau_domain::{
     node_state::{Fault, Gpu, Interface, NodeState},
+    text::{agreed, counted},
     verdict::Verdict,
 };
 
@@ -83,8 +84,9 @@ fn of_gpu(before: &Gpu, now: &Gpu) -> Vec<(String, Cause)> {
     if let (Some(links), Some(had)) = (now.peer_links, before.peer_links)
         && links < had
     {
-        worse
-            .push((format!("{links} links to other GPUs are up, and {had} were"), Cause::PeerLink));
+        let up = counted(links as usize, "link");
+        let are = agreed(links as usize, "is", "are");
+        worse.push((format!("{up} to other GPUs {are} up, and {had} were"), Cause::PeerLink));
     }
     worse
 }

@@ -167,7 +167,7 @@ pub fn learn(name: &str, runs: &[Run], base: &Profile, across: bool) -> Result<L
     }
     let profile = Profile {
         name: name.into(),
-        description: format!("Learnt from {} runs", runs.len()),
+        description: format!("Learnt from {}", counted(runs.len(), "run")),
         kind: Kind::Learnt,
         part: base.part.clone(),
         host: base.host,

@@ -3,6 +3,7 @@
 use super::{Action, Judged, Level, cause::Cause, profile::Expected, scale_up};
 use fizeau_domain::{
     node_state::{Gpu, Hiding, Host, Interface, NodeState, mode},
+    text::{agreed, counted},
     verdict::Verdict,
 };
 use std::collections::BTreeSet;
@@ -113,7 +114,8 @@ fn presence(state: &NodeState, expected: &Expected) -> Vec<Judged> {
         };
         all.push(Judged { stub, ..one });
     } else if shown > 0 {
-        let words = format!("{shown} GPUs; the profile does not say how many there should be");
+        let words =
+            format!("{}; the profile does not say how many there should be", counted(shown, "GPU"));
         all.push(Judged { stub, ..judged("GPU count", NODE, Ok(words)) });
     }
     let up = state.interfaces.iter().filter(|one| one.is_up()).count();
@@ -240,9 +242,13 @@ fn settings(gpu: &Gpu, expected: &Expected) -> Looked {
         let is_it = is == wanted || wanted.starts_with(&format!("{is}/"));
         either(is_it, format!("{is}, the profile wants {wanted}"), Cause::Settings)
     });
-    let processes = gpu
-        .processes
-        .map(|count| either(count == 0, format!("{count} processes use it"), Cause::BusyDevice));
+    let processes = gpu.processes.map(|count| {
+        let words = match count {
+            1 => "1 process uses it".to_owned(),
+            count => format!("{count} processes use it"),
+        };
+        either(count == 0, words, Cause::BusyDevice)
+    });
     vec![
         ("driver", driver),
         ("power limit", power),
@@ -353,8 +359,10 @@ fn fabric(state: &NodeState) -> Vec<Judged> {
         let words = match bridges.len() {
             0 => "no bridge redirects what devices exchange".into(),
             count => format!(
-                "{count} bridges redirect what devices exchange ({}): copies between devices go by \
-                 way of the root, unless this is a virtual machine's host",
+                "{} {} what devices exchange ({}): copies between devices go by way of the root, \
+                 unless this is a virtual machine's host",
+                counted(count, "bridge"),
+                agreed(count, "redirects", "redirect"),
                 bridges[0]
             ),
         };

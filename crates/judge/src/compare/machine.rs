@@ -1,6 +1,6 @@
 //! What two records must have in common to be compared, and what they should.
 
-use fizeau_domain::outcome::Code;
+use fizeau_domain::{outcome::Code, text::counted};
 use fizeau_record::{Header, Record};
 use std::collections::HashMap;
 
@@ -87,7 +87,9 @@ const TRAITS: &[Trait] = &[
     setting("network", |run| {
         or_none(run.environment.network.map(|network| {
             let (nodes, gigabits) = (network.nodes, network.gigabits);
-            format!("{nodes} nodes, {} interfaces, {gigabits} Gbit/s", network.interfaces)
+            let nodes = counted(nodes as usize, "node");
+            let interfaces = counted(network.interfaces as usize, "interface");
+            format!("{nodes}, {interfaces}, {gigabits} Gbit/s")
         }))
     }),
 ];
@@ -147,8 +149,10 @@ pub fn other_code(names: [&str; 2], before: &Record, after: &Record) -> Option<D
     let differs = |(id, code): &(&String, &Vec<Code>)| b.get(*id).is_some_and(|of| of != *code);
     let count = a.iter().filter(differs).count();
     let words = format!(
-        "other code (images of kernels, libraries) in {} than in {}: {count} cases",
-        names[1], names[0]
+        "other code (images of kernels, libraries) in {} than in {}: {}",
+        names[1],
+        names[0],
+        counted(count, "case")
     );
     (count > 0).then_some(Difference { words, is_machine: false })
 }

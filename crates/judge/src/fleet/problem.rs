@@ -41,6 +41,9 @@ pub enum Kind {
     Labels,
 }
 
+/// Why a file is not read that is none of what a survey reads.
+pub const NO_INPUT: &str = "it is no bundle, record or store";
+
 /// Lines of each kind that are kept.
 const KEPT: usize = 50;
 
@@ -118,6 +121,11 @@ impl Problems {
             let first = kept.first().map_or("", String::as_str);
             match *count {
                 0 | 1 => first.to_owned(),
+                // What the words of the kind say already is not said again.
+                count if *kind == Kind::OtherFile => {
+                    let name = first.strip_suffix(NO_INPUT).map(|name| name.trim_end_matches(": "));
+                    format!("{count} {}, such as {}", kind.words(), name.unwrap_or(first))
+                }
                 count => format!("{count} {}, such as {first}", kind.words()),
             }
         };

@@ -14,7 +14,7 @@ use fizeau_domain::{
         quantile::{median, median_absolute_deviation},
         student::Variance,
     },
-    text::clean,
+    text::{agreed, clean, counted},
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -111,7 +111,11 @@ impl Strata {
             builder.push(&chosen, &earlier, &mut made);
         }
         if twice > 0 {
-            let words = format!("{twice} rows are there twice (the same session): counted once");
+            let words = format!(
+                "{} {} there twice (the same session): counted once",
+                counted(twice as usize, "row"),
+                agreed(twice as usize, "is", "are")
+            );
             problems.add(Kind::Duplicate, words);
         }
         builder.end(&mut made, problems);
@@ -308,7 +312,12 @@ fn keys(
     };
     let all = (0..gathered.entries.len()).map(|at| key(at, units.unit_of[at])).collect();
     if none > 0 {
-        let words = format!("{none} devices lack a label of --stratum: a stratum of their own");
+        let words = format!(
+            "{} {} a label of --stratum: a stratum of {} own",
+            counted(none, "device"),
+            agreed(none, "lacks", "lack"),
+            agreed(none, "its", "their")
+        );
         problems.add(Kind::Labels, words);
     }
     all

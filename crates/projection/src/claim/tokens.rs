@@ -367,8 +367,9 @@ impl<'a> Case<'a> {
         let (hardware, bound) = (&self.hardware, &step.bound);
         let kv = each * self.model.kv_bytes(self.context, self.kv);
         self.lines.push(format!(
-            "a step of {each} sequences at {} tokens reads {} GB on each device (KV cache of \
+            "a step of {each} {} at {} tokens reads {} GB on each device (KV cache of \
              all: {} GB in {}), less {} that caches may keep: / {} = {}",
+            if each == 1.0 { "sequence" } else { "sequences" },
             self.context,
             fixed(bound.bytes / 1e9, 3),
             fixed(kv / 1e9, 3),

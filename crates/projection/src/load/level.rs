@@ -6,6 +6,7 @@ use super::{
     row::{Ending, Plan, Row, Sample},
     times::{Portion, TIME_MAX, Times, is_time},
 };
+use fizeau_domain::text::{agreed, counted};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What was offered to the server.
@@ -328,12 +329,10 @@ impl Level {
         let resent = rows.iter().filter(|row| row.is_resent).count();
         if resent > 0 {
             level.notes.push(format!(
-                "{} sent again on a new connection, since the server had closed the one that was \
-                 kept open, before any answer; times count from the first attempt",
-                match resent {
-                    1 => "1 request was".into(),
-                    count => format!("{count} requests were"),
-                }
+                "{} {} sent again on a new connection, since the server had closed the one that \
+                 was kept open, before any answer; times count from the first attempt",
+                counted(resent, "request"),
+                agreed(resent, "was", "were")
             ));
         }
         if asked > 0.0 && (arrived / asked - 1.0).abs() > TOKENS_OFF {
@@ -415,8 +414,10 @@ fn of_streams(rows: &[&Row]) -> Vec<String> {
     if let Some(kind) = rows.iter().find_map(|row| row.skipped_kind.as_deref()) {
         let events: u64 = rows.iter().map(|row| u64::from(row.skipped)).sum();
         notes.push(format!(
-            "{events} events in {skipped} requests are of no kind that is known (the first: \
-             {kind}), and were left out"
+            "{} in {}, of no known kind (the first: {kind}), {} left out",
+            counted(events as usize, "event"),
+            counted(skipped, "request"),
+            agreed(events as usize, "was", "were")
         ));
     }
     notes

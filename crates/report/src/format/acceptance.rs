@@ -1,7 +1,10 @@
 //! The verdict on a node: as text for an operator, as JUnit XML, as Prometheus's text format.
 
 use super::{clean, shorten};
-use fizeau_domain::{text::xml, verdict::Verdict};
+use fizeau_domain::{
+    text::{agreed, counted, xml},
+    verdict::Verdict,
+};
 use fizeau_judge::accept::{Judged, Report};
 use std::fmt::Write as _;
 
@@ -28,10 +31,12 @@ pub fn text(report: &Report) -> String {
     let count = |verdict| report.count(verdict);
     let node = report.node.as_deref().unwrap_or("this node");
     let mut lines = vec![format!(
-        "{}  {node}: {} checks pass, {} fail, {} inconclusive",
+        "{}  {node}: {} {}, {} {}, {} inconclusive",
         word(report.verdict),
-        count(Verdict::Pass),
+        counted(count(Verdict::Pass), "check"),
+        agreed(count(Verdict::Pass), "passes", "pass"),
         count(Verdict::Fail),
+        agreed(count(Verdict::Fail), "fails", "fail"),
         count(Verdict::Inconclusive)
     )];
     lines.push(match (report.verdict, report.action) {
@@ -242,6 +247,7 @@ mod tests {
             verdict: Verdict::Inconclusive,
             action: None,
             complete: true,
+            machine: Vec::new(),
             boards: BTreeMap::new(),
             checks: verdicts.iter().enumerate().map(one).collect(),
             unread: vec!["faults: permission denied".into()],

@@ -247,7 +247,8 @@ fn inconclusive(report: &Report) -> Option<String> {
     needed.sort_unstable();
     let more = match needed.get(needed.len().saturating_mul(9) / 10) {
         Some(most) => {
-            format!("; {most} repeats may decide nine in ten of those that are too close")
+            let repeats = counted(*most as usize, "repeat");
+            format!("; {repeats} may decide nine in ten of those that are too close")
         }
         None => String::new(),
     };

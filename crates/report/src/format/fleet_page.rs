@@ -4,7 +4,11 @@
 //! an element each, so that a page of 10^5 of them stays light.
 
 use super::{clean, fleet};
-use fizeau_domain::{stats::quantile::median, text::counted, verdict::Verdict};
+use fizeau_domain::{
+    stats::quantile::median,
+    text::{agreed, counted},
+    verdict::Verdict,
+};
 use fizeau_judge::fleet::{
     flag::Flagged,
     gather::column,
@@ -82,7 +86,12 @@ pub fn page(surveyed: &Surveyed) -> String {
     evidence.figures(undecided, &mut out);
     out += "</details></section>";
     if left_out > 0 {
-        let _ = write!(out, "<p>{left_out} flagged figures more are in the file of --csv.</p>");
+        let _ = write!(
+            out,
+            "<p>{} more {} in the file of --csv.</p>",
+            counted(left_out, "flagged figure"),
+            agreed(left_out, "is", "are")
+        );
     }
     metrics(surveyed, &mut out);
     labels(surveyed, &mut out);

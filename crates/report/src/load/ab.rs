@@ -111,7 +111,10 @@ fn outcome(trial: &Trial, judged: &[Judged]) -> String {
     }
     let others = judged.iter().filter(|one| one.is_better().is_none()).count();
     if parts.is_empty() {
-        parts.push(format!("No difference between A and B is shown in {others} metrics"));
+        parts.push(format!(
+            "No difference between A and B is shown in {}",
+            counted(others, "metric")
+        ));
     } else if others > 0 {
         parts.push(format!("no difference is shown in {}", counted(others, "other metric")));
     }

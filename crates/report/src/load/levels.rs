@@ -318,6 +318,6 @@ fn curves(named: &[Named<'_>], limits: &Limits) -> Vec<Chart> {
             })
         };
     let first = chart("ttft", "Time to the first token", limits.ttft, &|level| level.ttft.clone());
-    let token = chart("tpot", "Time of one token more", limits.tpot, &|level| level.tpot.clone());
+    let token = chart("tpot", "Time per output token", limits.tpot, &|level| level.tpot.clone());
     [first, token].into_iter().flatten().collect()
 }

@@ -120,6 +120,18 @@ fn words_that_are_gone_stay_gone() {
 }
 
 #[test]
+fn each_command_of_a_page_has_a_line_of_its_own() {
+    let of = |(path, text): (&PathBuf, &String)| {
+        pages::joined_commands(&path.to_string_lossy(), text)
+    };
+    let faults: Vec<String> = pages::pages().iter().flat_map(of).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let wrapped = "    fizeau run    # a few minutes fizeau\n    list\n";
+    assert_eq!(pages::joined_commands("docs/x.md", wrapped).len(), 1);
+    assert_eq!(pages::joined_commands("docs/x.md", "    fizeau run\n    fizeau list\n").len(), 0);
+}
+
+#[test]
 fn a_count_of_one_has_no_plural_word() {
     let faults = words::plurals::faults(&texts_of_all());
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));

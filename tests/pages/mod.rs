@@ -45,6 +45,23 @@ pub fn pages() -> BTreeMap<PathBuf, String> {
     paths.into_iter().map(|path| (path.clone(), text(&path))).collect()
 }
 
+/// Lines of indented code on which a wrapped paragraph has left two commands.
+pub fn joined_commands(name: &str, text: &str) -> Vec<String> {
+    let mut is_fenced = false;
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        is_fenced ^= line.trim_start().starts_with("```");
+        if is_fenced || !line.starts_with("    ") {
+            continue;
+        }
+        let commands = line.split_whitespace().filter(|word| *word == "fizeau").count();
+        if commands > 1 {
+            found.push(format!("{name}:{}: two commands on one line of code", at + 1));
+        }
+    }
+    found
+}
+
 /// What is wrong with links, with the book's table of contents, and with README.
 pub fn faults_of(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut faults = Vec::new();

@@ -6,7 +6,7 @@ use fizeau_domain::{
     outcome::{Cache, Contrast, Measurement, Outcome, Telemetry},
     random_peaks::RandomPeaks,
     stats::Summary,
-    units::{Bytes, FlopsPerSecond, Seconds, Watts},
+    units::{Bytes, Celsius, FlopsPerSecond, Joules, Megahertz, Seconds, Watts},
     verdict::Verdict,
 };
 use fizeau_judge::{
@@ -289,5 +289,88 @@ fn a_power_of_nothing_or_above_the_limit_is_named() {
         let found = with(mean, highest);
         assert_eq!(found.len(), 1, "{mean} and {highest} W: {found:?}");
         assert!(found[0].contains("of a device whose limit is 700.0 W"), "{found:?}");
+    }
+}
+
+/// What a record with these readings beside one case says against itself.
+fn with_readings(seen: Telemetry) -> Vec<String> {
+    let mut record = with_samples((0..40).map(|at| 1e-3 * (1.0 + 1e-4 * f64::from(at % 7))));
+    record.header.device.backend = "cuda".into();
+    record.header.device.clock = Some(Megahertz(1980.0));
+    record.header.environment.settings =
+        Some(DeviceSettings { power_limit: Some(Watts(700.0)), ..DeviceSettings::default() });
+    synthetic::measured_in(&mut record).next().expect("a case").telemetry = Some(seen);
+    kinds(&record)
+}
+
+#[test]
+fn readings_that_no_sensor_gives_are_named() {
+    let none = Telemetry::default;
+    let clocks = |low: f64, high: f64| Telemetry {
+        clock_min: Some(Megahertz(low)),
+        clock_max: Some(Megahertz(high)),
+        ..none()
+    };
+    let watts = |mean: f64, high: f64| Telemetry {
+        power_mean: Some(Watts(mean)),
+        power_max: Some(Watts(high)),
+        ..none()
+    };
+    let energy = |joules: f64, seconds: f64, steps: u32| Telemetry {
+        energy: Some(Joules(joules)),
+        elapsed: Some(Seconds(seconds)),
+        energy_steps: Some(steps),
+        ..none()
+    };
+    let hot = |degrees: f64| Telemetry { temperature_max: Some(Celsius(degrees)), ..none() };
+    for right in [clocks(1200.0, 1995.0), watts(640.0, 710.0), energy(1300.0, 2.0, 40), hot(88.0)] {
+        assert_eq!(with_readings(right.clone()), [""; 0], "{right:?}");
+    }
+    for (wrong, words) in [
+        (clocks(1200.0, 2400.0), "a clock of 2400 MHz was read, and 1980 MHz is the most"),
+        (clocks(1500.0, 1200.0), "the lowest clock that was read is 1500 MHz"),
+        (watts(640.0, 320.0), "the mean of its power is 640.0 W, and the highest 320.0 W"),
+        (watts(640.0, 1900.0), "its highest power is 1.900 kW"),
+        // The counter of 32 bits wraps, in millijoules.
+        (energy(-4_294_967.0, 2.0, 40), "its energy is -4294967 J: the counter went back"),
+        (energy(4_294_967.0, 2.0, 40), "its mean power is 2.147 MW"),
+        (energy(20.0, 0.001, 1), "its sensors were read over 1.000 ms"),
+        (hot(255.0), "a temperature of 255 degrees was read"),
+        (hot(-128.0), "a temperature of -128 degrees was read"),
+    ] {
+        let found = with_readings(wrong.clone());
+        assert!(found.iter().any(|one| one.starts_with(words)), "{wrong:?}: {found:?}");
+    }
+}
+
+#[test]
+fn times_that_no_clock_gives_are_named() {
+    let of = |times: &dyn Fn(i32) -> f64| {
+        let mut record = with_samples((0..40).map(|at| 2e-3 * (1.0 + 1e-4 * f64::from(at % 7))));
+        let one = synthetic::measured_in(&mut record).next().expect("a case");
+        one.samples.times = (0..40).map(|at| Seconds(times(at))).collect();
+        kinds(&record)
+    };
+    assert!(of(&|at| 2e-3 * (1.0 + 1e-4 * f64::from(at % 5))).is_empty());
+    let negative = of(&|at| if at == 17 { -1e-4 } else { 2e-3 + 1e-7 * f64::from(at) });
+    assert_eq!(negative, ["one of its samples is -0.0001 s"]);
+    let nothing = of(&|at| if at == 3 { 0.0 } else { 2e-3 + 1e-7 * f64::from(at) });
+    assert_eq!(nothing, ["one of its samples is 0 s"]);
+    let repeated = of(&|_| 2e-3);
+    assert_eq!(repeated, ["all of its 40 samples are 2.000 ms"]);
+}
+
+/// A median that depends on when sampling ended is of no state, whether it changed at once or
+/// little by little.
+#[test]
+fn halves_that_differ_are_named() {
+    let ramp = |by: f64| {
+        let of = |at: i32| 1e-3 * (1.0 + by * f64::from(at) / 100.0 + 1e-4 * f64::from(at % 7));
+        kinds(&with_samples((0..100).map(of)))
+    };
+    assert!(ramp(0.01).is_empty(), "{:?}", ramp(0.01));
+    for by in [0.12, 0.3] {
+        let found = ramp(by);
+        assert!(found[0].starts_with("two states: "), "{by}: {found:?}");
     }
 }

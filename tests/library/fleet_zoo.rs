@@ -104,3 +104,48 @@ fn sessions_taken_together_find_a_loss_though_they_differ() {
         assert!(said.found >= 7 && said.healthy <= 1, "{}: {said:?}", world.name);
     }
 }
+
+/// What is of one device shows beside the other devices of its node, which share what their
+/// session is off by.
+#[test]
+fn a_survey_finds_a_device_beside_its_neighbours_though_sessions_of_nodes_differ() {
+    let is_it =
+        |one: &&World| one.shared == judges::Shared::Node && one.between == Between::Bias(0.4);
+    let all = worlds();
+    let world = all.iter().find(is_it).expect("a world");
+    let said = surveys(world, Fault::Step(1.5), 1, 3, SEED);
+    assert!(said.found >= 8 && said.healthy == 0, "{said:?}");
+    let just = surveys(world, Fault::Step(1.0), 1, 3, SEED);
+    assert!(just.found <= 2 && just.healthy == 0, "{just:?}");
+}
+
+/// Sessions in one of two modes reach less far than a normal law with the same middle half.
+#[test]
+fn a_survey_finds_half_a_least_effect_more_in_two_modes() {
+    for world in worlds().iter().filter(|one| one.noise == zoo::Noise::Modes) {
+        let said = surveys(world, Fault::Step(1.5), 1, 3, SEED);
+        assert!(said.found >= 7 && said.healthy == 0, "{said:?}");
+        let just = surveys(world, Fault::Step(1.0), 1, 3, SEED);
+        assert!(just.found <= 3, "{just:?}");
+    }
+}
+
+/// What falls a little each time is named once it is below contract, too.
+#[test]
+fn drift_finds_a_decay_that_is_below_contract() {
+    for world in worlds().iter().filter(|one| one.between == Between::Nothing).take(4) {
+        let said = drifts(world, Fault::Decay(1.5), 1, SEED);
+        assert!(said.found >= 5 && said.healthy == 0, "{}: {said:?}", world.name);
+    }
+}
+
+/// A device that was always lower than others, by less than the least effect, does not decay.
+#[test]
+fn drift_names_no_device_that_was_low_from_the_beginning() {
+    let all = worlds();
+    let steady = |one: &&World| matches!(one.between, Between::Nothing | Between::Bias(_));
+    for world in all.iter().filter(steady) {
+        let said = drifts(world, Fault::Whole(0.8), 1, SEED);
+        assert!(said.found == 0 && said.healthy == 0, "{}: {said:?}", world.name);
+    }
+}

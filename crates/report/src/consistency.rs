@@ -6,7 +6,7 @@ use fizeau_domain::{
     consistency::Doubt,
     outcome::{Cache, Measurement},
     text::{agreed, counted},
-    units::{Bytes, Watts},
+    units::{Bytes, Celsius, Joules, Megahertz, Seconds, Watts},
 };
 use fizeau_record::Record;
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ enum Kind {
     LatencyFalls,
     MemoryFaster,
     Power,
+    Reading,
+    Time,
 }
 
 /// Everything in a record that contradicts itself, by kind and in the record's order.
@@ -47,8 +49,78 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     let limit = record.header.environment.settings.as_ref().and_then(|set| set.power_limit);
     let doubts = measurements(record).filter_map(doubt);
     let power = measurements(record).filter_map(|one| power(one, limit));
-    doubts.chain(latencies(record)).chain(streams(record)).chain(power).collect()
+    let most = record.header.device.clock.filter(|_| record.header.device.backend != "host");
+    let readings = measurements(record).filter_map(|one| reading(one, most));
+    let times = measurements(record).filter_map(times);
+    let of_curves = latencies(record).into_iter().chain(streams(record));
+    doubts.chain(of_curves).chain(power).chain(readings).chain(times).collect()
 }
+
+/// A clock may read above the one that a driver states as the highest by this share: it is counted
+/// over an interval.
+const CLOCK_ABOVE: f64 = 1.02;
+
+/// Temperatures that a device which still works reads, in degrees Celsius.
+const TEMPERATURES: [f64; 2] = [-60.0, 150.0];
+
+/// What no sensor reads: a clock above the most that the driver of a GPU states, a least that is
+/// above its most, a counter of energy that went back, or a temperature at which nothing works.
+fn reading(one: &Measurement, most: Option<Megahertz>) -> Option<Finding> {
+    let seen = one.telemetry.as_ref()?;
+    let above = |low: Option<f64>, high: Option<f64>, slack: f64| {
+        low.zip(high).filter(|(low, high)| *high > 0.0 && *low > slack * *high)
+    };
+    let [low, high, most] = [seen.clock_min, seen.clock_max, most].map(|one| one.map(|one| one.0));
+    let watts = [seen.power_mean, seen.power_max].map(|one| one.map(|one| one.0));
+    let is_back = |energy: &Joules| !(energy.0.is_finite() && energy.0 >= 0.0);
+    let is_hot = |one: &Celsius| !(TEMPERATURES[0]..=TEMPERATURES[1]).contains(&one.0);
+    let mut hot = [seen.temperature_max, seen.memory_temperature_max].into_iter().flatten();
+    let words = if let Some((read, most)) = above(high, most, CLOCK_ABOVE) {
+        format!("a clock of {read} MHz was read, and {most} MHz is the most that the driver states")
+    } else if let Some((low, high)) = above(low, high, 1.0) {
+        format!("the lowest clock that was read is {low} MHz, and the highest {high} MHz")
+    } else if let Some((mean, high)) = above(watts[0], watts[1], 1.001) {
+        format!("the mean of its power is {mean:.1} W, and the highest {high:.1} W")
+    } else if let Some(energy) = seen.energy.filter(is_back) {
+        format!("its energy is {} J: the counter went back", energy.0)
+    } else if let Some(elapsed) = seen.elapsed.filter(|elapsed| is_shorter(one, *elapsed)) {
+        format!("its sensors were read over {elapsed}, and its samples alone took longer")
+    } else {
+        format!("a temperature of {} degrees was read", hot.find(is_hot)?.0)
+    };
+    Some(Finding { case: one.case.to_string(), words, kind: Kind::Reading })
+}
+
+/// Whether a time is shorter than all samples together, which lie within it.
+fn is_shorter(one: &Measurement, elapsed: Seconds) -> bool {
+    let all: f64 = one.samples.times.iter().map(|time| time.0).sum();
+    elapsed.0 < 0.9 * all
+}
+
+/// Samples that are no times, or that all are one number: a clock stood still, or one reading was
+/// written down again and again. Of short times a timer's steps may be as long as they differ.
+fn times(one: &Measurement) -> Option<Finding> {
+    let beside = one.contrast.iter().map(|one| &one.samples);
+    let beside = beside.chain(one.beside.iter().map(|one| &one.samples));
+    let words = std::iter::once(&one.samples).chain(beside).find_map(|samples| {
+        let times = &samples.times;
+        if let Some(time) = times.iter().find(|time| !(time.0.is_finite() && time.0 > 0.0)) {
+            return Some(format!("one of its samples is {} s", time.0));
+        }
+        let first = times.first().filter(|first| first.0 > REPEATED_TIME)?;
+        let is_first = |time: &Seconds| time.0.to_bits() == first.0.to_bits();
+        let is_repeated = times.len() >= REPEATED_MIN && times.iter().all(is_first);
+        is_repeated.then(|| format!("all of its {} samples are {first}", times.len()))
+    })?;
+    Some(Finding { case: one.case.to_string(), words, kind: Kind::Time })
+}
+
+/// Of times that are longer than this many seconds the timers of GPUs, which step by 0.5 to 1 us,
+/// show how they differ.
+const REPEATED_TIME: f64 = 1e-3;
+
+/// As many samples as these are not alike to the last digit by chance.
+const REPEATED_MIN: usize = 10;
 
 fn doubt(one: &Measurement) -> Option<Finding> {
     let doubt = one.doubt()?;
@@ -168,10 +240,16 @@ pub fn sentences(record: &Record) -> Vec<String> {
         let figures = counted(of_it.len(), "figure");
         Some(format!("{figures} {}. {case}: {}.", words_of(kind, of_it.len()), first.words))
     };
-    [Kind::TwoStates, Kind::HotSlower, Kind::LatencyFalls, Kind::MemoryFaster, Kind::Power]
-        .into_iter()
-        .filter_map(sentence)
-        .collect()
+    let kinds = [
+        Kind::TwoStates,
+        Kind::HotSlower,
+        Kind::LatencyFalls,
+        Kind::MemoryFaster,
+        Kind::Power,
+        Kind::Reading,
+        Kind::Time,
+    ];
+    kinds.into_iter().filter_map(sentence).collect()
 }
 
 /// What is wrong with this many figures, after their number.
@@ -194,5 +272,7 @@ fn words_of(kind: Kind, count: usize) -> String {
             "of streams from memory {are} faster than a stream of the same kernel within caches"
         ),
         Kind::Power => format!("of power {are} impossible"),
+        Kind::Reading => format!("{} readings that no sensor gives", agreed(count, "has", "have")),
+        Kind::Time => format!("{} times that no clock gives", agreed(count, "has", "have")),
     }
 }

@@ -64,14 +64,16 @@ fn text(found: &Drift) -> String {
         lines.push(format!("{who}: {metric} {change:+.1} % since {since}{with}, p = {p:.0e}"));
     }
     for one in found.decays.iter().take(LINES_MAX) {
+        let when = match one.days > 0.0 {
+            true => format!("below contract in about {:.0} days", one.days),
+            false => "it is below contract".to_owned(),
+        };
         lines.push(format!(
-            "{} {}: {} lost {:.1} %, a little each time: below contract in about {:.0} days, \
-             p = {:.0e}",
+            "{} {}: {} lost {:.1} %, a little each time: {when}, p = {:.0e}",
             one.node,
             one.device,
             one.metric,
             100.0 * one.lost,
-            one.days,
             one.probability
         ));
     }

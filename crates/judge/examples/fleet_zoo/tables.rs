@@ -32,8 +32,9 @@ impl Judge {
     /// What is planted, nothing first, then what lost just the least effect.
     fn faults(self) -> Vec<Fault> {
         let steps = [Fault::Nothing, Fault::Step(1.0), Fault::Step(1.5), Fault::Step(3.0)];
-        let decay = (self == Judge::Drift).then_some(Fault::Decay(0.8));
-        steps.into_iter().chain(decay).collect()
+        let decays = [Fault::Decay(0.8), Fault::Decay(1.5)];
+        let of_drift = decays.into_iter().filter(|_| self == Judge::Drift);
+        steps.into_iter().chain(of_drift).collect()
     }
 
     fn said(self, world: &World, fault: Fault, fleets: u64, seed: u64) -> Said {

@@ -45,6 +45,9 @@ pub struct Scatter {
     /// How much wider slopes scatter than sessions that are independent say, as a variance; where
     /// enough series tell.
     slopes: Option<Variance>,
+    /// The usual level of a series, and how levels scatter about it; where enough series tell and
+    /// levels do not walk.
+    levels: Option<(f64, Variance)>,
     freedom: f64,
 }
 
@@ -78,8 +81,9 @@ impl Scatter {
         let session = if walks { near_square - step } else { near_square };
         let session = (session / 2.0).max(VARIANCE_MIN);
         let freedom = (EFFICIENCY * near.len() as f64).max(1.0);
-        let scatter = Scatter { session, step, walks, slopes: None, freedom };
-        Scatter { slopes: scatter.slopes(all), ..scatter }
+        let scatter = Scatter { session, step, walks, slopes: None, levels: None, freedom };
+        let levels = (!walks).then(|| levels(all)).flatten();
+        Scatter { slopes: scatter.slopes(all), levels, ..scatter }
     }
 
     /// How much wider slopes scatter than independent sessions say.
@@ -144,6 +148,27 @@ impl Scatter {
         RANKS * self.session / days.iter().map(|day| (day - mean).powi(2)).sum::<f64>()
     }
 
+    /// A slope's standard errors and their degrees of freedom, with what the level says of a series
+    /// that began where others are and fell by `fallen`: half as much. The two are independent of
+    /// each other, and each has the weight that it would have of such a fall (the lemma of Neyman
+    /// and Pearson, of normal laws). Where slopes scatter more than sessions say, levels do too, and
+    /// both are of one walk: the slope alone then.
+    fn with_level(&self, (t, freedom): (f64, f64), fallen: f64, level: f64) -> (f64, f64) {
+        let alone = (t, freedom);
+        let is_wide = |of: Variance| of.value > 1.0 + SURE * (2.0 / of.freedom).sqrt();
+        let Some((usual, known)) = self.levels.filter(|_| !self.slopes.is_some_and(is_wide)) else {
+            return alone;
+        };
+        let deviation = known.value.sqrt();
+        let (of_slope, of_level) = (1.0 / fallen, 0.5 / deviation);
+        let both = of_slope.hypot(of_level);
+        let [of_slope, of_level] = [of_slope / both, of_level / both];
+        let joint = 1.0 / (of_slope.powi(4) / freedom + of_level.powi(4) / known.freedom);
+        // A series that was low from the beginning did not fall.
+        let low = (usual - level).min(0.5 * t * fallen) / deviation;
+        (of_slope * t + of_level * low, joint)
+    }
+
     /// The error of a slope by the day: as slopes of the other series scatter, where enough of them
     /// tell. Else by the steps of a walk: of n steps a line's slope has the variance
     /// 6 (n^2 + 1) / (5 n (n^2 - 1)) of one step.
@@ -160,6 +185,15 @@ impl Scatter {
         let walk = 6.0 * (count * count + 1.0) / (5.0 * count * (count * count - 1.0));
         Variance { value: own + walk * self.step / (apart * apart), freedom: self.freedom }
     }
+}
+
+/// The median of the levels of series, and how they scatter.
+fn levels(all: &[&[f64]]) -> Option<(f64, Variance)> {
+    let own: Vec<f64> = all.iter().filter(|logs| logs.len() > 2).map(|one| median(one)).collect();
+    let usual = (own.len() >= SLOPES_MIN).then(|| median(&own))?;
+    let apart: Vec<f64> = own.iter().map(|one| (one - usual).abs()).collect();
+    let value = square(&apart).max(VARIANCE_MIN);
+    Some((usual, Variance { value, freedom: EFFICIENCY * own.len() as f64 }))
 }
 
 /// Absolute differences between sessions that are `apart`.
@@ -318,6 +352,8 @@ pub struct Fall {
     pub slope: f64,
     /// The probability of so steep a fall where there is no slope.
     pub probability: f64,
+    /// Whether a line is nearer to it than any change of level.
+    pub is_nearer: bool,
 }
 
 /// By how much farther a line may be from a series than a change of level is, which is nearer by
@@ -338,18 +374,21 @@ pub fn fall(days: &[f64], logs: &[f64], scatter: &Scatter, level: &Level) -> Opt
     let early = median(&logs[..logs.len() / 2]);
     let is_low = logs[logs.len() - SIDE_MIN..].iter().all(|log| *log < early);
     let left: Vec<f64> = days.iter().zip(logs).map(|(day, log)| log - slope * day).collect();
-    let is_line = distances(&left) <= LINE * level.rest;
+    let rest = distances(&left);
+    let is_line = rest <= LINE * level.rest;
     if slope >= 0.0 || !is_low || !is_line || rank_tail(logs) > RANKS_ERROR {
         return None;
     }
     let error = scatter.of_slope(days);
-    let probability = student::upper_tail(-slope / error.value.sqrt(), error.freedom);
-    Some(Fall { slope, probability })
+    let own = (-slope / error.value.sqrt(), error.freedom);
+    let (t, freedom) = scatter.with_level(own, error.value.sqrt() * span, median(logs));
+    let probability = student::upper_tail(t, freedom);
+    Some(Fall { slope, probability, is_nearer: rest <= level.rest })
 }
 
 /// Kendall's test has to refuse that later sessions are no lower, with this probability of an
 /// error.
-const RANKS_ERROR: f64 = 0.01;
+const RANKS_ERROR: f64 = 0.05;
 
 /// The probability that of independent sessions as many are lower than earlier ones, by the normal
 /// limit of Kendall's tau (Rank Correlation Methods, 1948).

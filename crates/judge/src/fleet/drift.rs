@@ -1,7 +1,7 @@
 //! What changed in the course of time: each device beside itself and beside the others of its
 //! part. A **change** is a date from which on a device is slower, or faster, by more than the least
 //! effect; what else changed with it is named. A **decay** is a device that becomes slower from
-//! session to session and is not below contract yet.
+//! session to session: before it is below contract, or after.
 //!
 //! - A session of a device is the median of its repeats. Beside it stands the median of all devices
 //!   of its part on that day, where there are at least [`OTHERS_MIN`] others: what all of them lose
@@ -21,8 +21,10 @@
 //!   how fast the device was: they are **disputed**, and count for nothing. Where sessions of a
 //!   device in a metric are signed, those that are not count for nothing.
 //! - A decay is a slope (Theil and Sen) of which *H0: no slope* is refused at the same rate, and
-//!   which Kendall's test and the last two sessions show too. Where sessions of whole nodes differ,
-//!   a device is set beside the others of its node too, which takes that away.
+//!   which Kendall's test and the last two sessions show too. Where enough others tell how levels
+//!   scatter, that it lies below them by as much as its fall explains counts with the slope. Where
+//!   sessions of whole nodes differ, a device is set beside the others of its node too, which takes
+//!   that away.
 
 use super::{
     course::{self, Fall, Level, Scatter},
@@ -75,7 +77,7 @@ pub struct Change {
     pub with: Vec<String>,
 }
 
-/// A device that becomes slower and is not below contract yet.
+/// A device that becomes slower from session to session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decay {
     /// The node.
@@ -86,7 +88,7 @@ pub struct Decay {
     pub metric: String,
     /// What it lost from its first session to its last, as a share.
     pub lost: f64,
-    /// Days from its last session on until it has lost the least effect.
+    /// Days from its last session on until it has lost the least effect; 0 where it has.
     pub days: f64,
     /// The probability of such a slope where there is none.
     pub probability: f64,
@@ -255,14 +257,18 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
             found.changes.push(Change { node, device, metric, since, change, probability, with });
             continue;
         }
-        let Some(Fall { slope, probability }) = fall.filter(|one| one.probability <= fall_limit)
+        let Some(Fall { slope, probability, is_nearer }) =
+            fall.filter(|one| one.probability <= fall_limit)
         else {
             continue;
         };
         let (first, last) = (&one.points[0], &one.points[one.points.len() - 1]);
         let lost = -(slope * (last.day - first.day)).exp_m1();
         let days = ((1.0 - one.effect).ln() - slope * (last.day - first.day)) / slope;
-        if !node.is_empty() && lost < one.effect && days < AHEAD_DAYS {
+        let days = days.max(0.0);
+        // A change by just the least effect looks like a fall by more than that.
+        let is_fall = lost < one.effect || is_nearer;
+        if !node.is_empty() && is_fall && days < AHEAD_DAYS {
             found.decays.push(Decay { node, device, metric, lost, days, probability });
         }
     }

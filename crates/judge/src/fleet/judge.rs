@@ -2,6 +2,7 @@
 
 use super::{
     Dependence, Group,
+    between::{Neighbours, of_medians, session},
     doubt::{self, Doubt},
 };
 use crate::accept::decide::{
@@ -21,17 +22,9 @@ use std::collections::{HashMap, HashSet};
 /// Probability with which a GPU that loses what a metric is said to see is found.
 pub const POWER: f64 = 0.9;
 
-/// Standard deviation between sessions of a healthy device, in least effects, as it is assumed
-/// until two sessions are there: temperature, placement and what shares the power differ from
-/// session to session, by 0.5 to 1 % of memory's rates and of products.
-pub const SESSION: f64 = 0.3;
-
 /// In a stratum of fewer nodes no GPU passes, since the GPUs of one node may all be slow; and of
 /// two nodes none fails beside the other, since either may be the one that is not as it should be.
 pub const NODES_MIN: usize = 3;
-
-/// From this many GPUs on their own spread shows whether sessions differ by more than that.
-const SPREAD_MIN: usize = 20;
 
 /// More repeats than these are not proposed.
 pub const REPEATS_MAX: usize = 99;
@@ -160,6 +153,9 @@ struct Row {
     floor: Option<Standing>,
     /// Beside a device of the stratum that loses nothing, in any of its sessions.
     healthy: Option<Standing>,
+    /// The same two beside its node's other devices, where whole nodes differ and it is below the
+    /// bar of its stratum.
+    beside: Option<[Standing; 2]>,
     centre: f64,
 }
 
@@ -169,6 +165,8 @@ struct Known {
     is_gated: bool,
     /// Variance of one session beyond that of its repeats.
     session: Variance,
+    /// Where whole nodes differ.
+    neighbours: Option<Neighbours>,
     rows: Vec<Row>,
     /// Nodes of its GPUs.
     nodes: usize,
@@ -251,7 +249,10 @@ impl Known {
         let references = References::of(&centres, least, &weights.counts);
         let of_session = { rows.iter().enumerate() }
             .map(|(at, values)| values.len() / usize::from(group.of(at).sessions.max(1)));
-        let session = session(group, &centres, pooled, of_session.min().unwrap_or(1));
+        let of_session = of_session.min().unwrap_or(1);
+        let session = session(group, &centres, pooled, of_session);
+        let of_repeats = error_of_median(pooled, of_session.max(1)).value;
+        let neighbours = Neighbours::of(group, &centres, nodes, of_repeats);
         let row = |(at, values): (usize, &&[f64])| {
             let own = noise_of(values, pooled);
             let error = error_of_median(own, values.len());
@@ -271,6 +272,9 @@ impl Known {
                 let bar = Bar { log: bar.log - (1.0 - group.least_effect).ln(), ..*bar };
                 Standing::of(centres[at], sum(&[error, of_sessions]), &bar)
             };
+            let beside = neighbours.as_ref().filter(|_| beside_others);
+            let beside = beside.and_then(|all| all.standings(group, at, (centres[at], error)));
+            let is_below = bar.is_some_and(|bar| centres[at] < bar.log);
             let floor_may_fail = may_fail && of.floor_may_fail;
             let floor_bar = |log: f64| floor_bar(log, floor_may_fail);
             Row {
@@ -280,11 +284,12 @@ impl Known {
                 stratum: bar.as_ref().map(stand).filter(|_| is_known),
                 floor: group.floor.map(floor_bar).as_ref().map(stand).filter(|_| is_known),
                 healthy: bar.as_ref().map(beside_healthy),
+                beside: beside.filter(|_| is_below),
                 centre: others.map_or(centres[at], |others| others.centre),
             }
         };
         let rows = rows.iter().enumerate().map(row).collect();
-        Known { pooled, is_gated, session, rows, nodes: weights.nodes }
+        Known { pooled, is_gated, session, neighbours, rows, nodes: weights.nodes }
     }
 
     /// The probability by which a row may fail: the least under any bar, times their number. None
@@ -387,6 +392,11 @@ impl Whole {
     }
 }
 
+/// The shares of the error that a device may be failed with beside all and beside its neighbours,
+/// where whole nodes differ (Bonferroni, weighted): what is of one device shows beside these, and
+/// only what is of a whole node beside all alone.
+const BESIDE: [f64; 2] = [0.1, 0.9];
+
 impl Row {
     /// Bars that may fail it.
     fn failing(&self) -> impl Iterator<Item = Standing> + Clone {
@@ -394,47 +404,17 @@ impl Row {
     }
 
     /// The probability of so low a rate just at a bar. Beside its stratum a device has to be lower
-    /// than a healthy one in another session, too: the larger of both.
+    /// than a healthy one in another session, too: the larger of both. Where whole nodes differ,
+    /// beside its neighbours instead ([`BESIDE`]).
     fn probability(&self, standing: &Standing) -> f64 {
         let own = probability(standing);
-        match (standing.bar.against, self.healthy) {
-            (Against::Peers, Some(healthy)) => own.max(probability(&healthy)),
-            _ => own,
-        }
-    }
-}
-
-/// Variance of one session of a device beyond that of its repeats: as earlier sessions show it.
-/// Else [`SESSION`], or what the GPUs' own spread says where that is more, since what a session
-/// has of its own, a GPU's or its node's, is a part of it.
-fn session(group: &Group, centres: &[f64], pooled: Variance, repeats: usize) -> Variance {
-    let of_repeats = error_of_median(pooled, repeats.max(1)).value;
-    if let Some(known) = group.sessions {
-        return Variance { value: (known.value - of_repeats).max(0.0), ..known };
-    }
-    let assumed =
-        Variance { value: (SESSION * group.least_effect).powi(2), freedom: f64::INFINITY };
-    if centres.len() < SPREAD_MIN {
-        return assumed;
-    }
-    let spread = 1.4826 * median_absolute_deviation(centres);
-    let beyond = spread * spread - of_repeats;
-    match beyond > assumed.value {
-        true => Variance { value: beyond, freedom: 0.37 * (centres.len() - 1) as f64 },
-        false => assumed,
-    }
-}
-
-/// The variance of the median of the medians of some sessions, over that of one session: of normal
-/// values in order (Harter, Biometrika 48, 1961) for up to five, pi / 2n of more.
-fn of_medians(sessions: u16) -> f64 {
-    match sessions {
-        0 | 1 => 1.0,
-        2 => 0.5,
-        3 => 0.449,
-        4 => 0.298,
-        5 => 0.287,
-        more => std::f64::consts::FRAC_PI_2 / f64::from(more),
+        let (Against::Peers, Some(healthy)) = (standing.bar.against, self.healthy) else {
+            return own;
+        };
+        let beside_all = own.max(probability(&healthy));
+        let of_node = self.beside.map(|both| both.iter().map(probability).fold(0.0, f64::max));
+        let either = |beside: f64| (beside_all / BESIDE[0]).min(beside / BESIDE[1]).min(1.0);
+        of_node.map_or(beside_all, either)
     }
 }
 
@@ -467,13 +447,18 @@ impl Reach {
         let one = known.rows.iter().find_map(|row| row.stratum)?;
         let freedom = one.freedom.max(1.0);
         let tail = threshold.clamp(1e-300, 0.25);
+        let beside_all = (tail, one.bar.error.value, known.session.value);
+        let (tail, bar, session) = known
+            .neighbours
+            .as_ref()
+            .map_or(beside_all, |all| (BESIDE[1] * tail, all.error_of_bar(), all.session.value));
         let t =
             student::exceeded_with(tail, freedom) + student::exceeded_with(1.0 - POWER, freedom);
         Some(Reach {
             t,
             noise: known.pooled.value,
-            bar: one.bar.error.value,
-            session: known.session.value,
+            bar,
+            session,
             effect: -(1.0 - least_effect).ln(),
         })
     }

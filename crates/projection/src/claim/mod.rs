@@ -16,6 +16,7 @@ mod prompts;
 mod reading;
 mod reproduction;
 mod run;
+mod shares;
 mod statement;
 mod tokens;
 mod tools;
@@ -202,7 +203,12 @@ pub struct Named<'a> {
 /// its kind.
 pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
     let line = tools::line_of(&claim.value);
-    let value = line.as_ref().map_or(&claim.value, |line| &line.claim).clone();
+    let share = if line.is_none() { shares::beside(&claim.value) } else { None };
+    if let Some(share) = shares::of(&claim.value).filter(|_| line.is_none()) {
+        return Ok(shares::judge(share));
+    }
+    let rest = share.as_ref().map(|(rest, _)| rest);
+    let value = line.as_ref().map(|line| &line.claim).or(rest).unwrap_or(&claim.value).clone();
     let claim = Claim { value, ..claim.clone() };
     let reading = claim.reading(named)?;
     let claim = claim.with(&reading)?;
@@ -225,6 +231,10 @@ pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
     }
     if let Some(line) = line {
         verdict.arithmetic.insert(0, line.said);
+    }
+    if let Some((_, percent)) = share {
+        let spelled = |factor: f64| statement.spelled(factor * statement.figure());
+        verdict = shares::set_beside(verdict, percent, spelled);
     }
     Ok(verdict)
 }

@@ -11,7 +11,7 @@ pub(super) use split::split;
 use super::{
     Per, Statement,
     unit::{Counts, Parts, Piece, Unit},
-    vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, is_device},
+    vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, is_before_to, is_device},
     wire,
 };
 use fizeau_domain::dtype::Dtype;
@@ -149,8 +149,8 @@ impl Words<'_> {
     fn is_name(&self, lower: &str) -> bool {
         let is_known = |word: &str| self.known.iter().any(|known| known == word);
         let before = self.at.checked_sub(2).map(|at| self.words[at].to_ascii_lowercase());
-        let is_number = lower.bytes().all(|one| one.is_ascii_digit());
-        is_number && is_known(lower) && before.is_some_and(|before| is_known(&before))
+        let is_number = lower.bytes().all(|one| one.is_ascii_digit() || one == b'.');
+        is_known(lower) && (!is_number || before.is_some_and(|before| is_known(&before)))
     }
 
     /// Whether modules of memory are counted: "8x DDR4-3200".
@@ -339,18 +339,16 @@ impl Words<'_> {
         match lower {
             "without" | "no" | "not" | "non" => self.is_negated = true,
             "~" | "≈" | "∼" | "about" | "approximately" | "approx" | "around" | "roughly"
-            | "nearly" | "almost" | "circa" | "ca" => self.is_rough = true,
+            | "nearly" | "almost" | "circa" | "ca" | "close" => self.is_rough = true,
             // A figure that is exceeded is reached.
             ">" | "≥" | "=" | "least" | "more" | "than" | "above" | "exceeds" | "exceeding" => {}
-            // "up to" bounds what the figure states, and is no range.
-            "to" if self.at >= 2 && self.words[self.at - 2].eq_ignore_ascii_case("up") => {}
+            // "up to" bounds what the figure states, and "close to" is no range either.
+            "to" if self.at >= 2 && is_before_to(&self.words[self.at - 2]) => {}
             "+" => {}
             "to" | "and" | "-" | "between" | "from" => {
-                let is_range = matches!(lower, "between" | "from")
+                return matches!(lower, "between" | "from")
                     || self.peek().starts_with(|c: char| c.is_ascii_digit())
-                    || self.is_input
-                    || self.is_output;
-                return is_range;
+                    || (self.is_input || self.is_output);
             }
             "dense" | "non-sparse" => self.is_sparse = Some(is_negated),
             "sparse" | "sparsity" | "2:4" | "structured" => self.is_sparse = Some(!is_negated),
@@ -368,7 +366,7 @@ impl Words<'_> {
                 self.is_of_cache = Some(false);
                 self.beside.is_of_memory = true;
             }
-            "cache" | "llc" | "mall" => self.is_of_cache = Some(true),
+            "cache" | "llc" | "mall" | "l2" => self.is_of_cache = Some(true),
             "infinity" => return self.peek() == "cache",
             "busbw" | "bus" | "allreduce" | "all-reduce" | "all_reduce" | "nccl" | "rccl" => {
                 self.is_bus = true;

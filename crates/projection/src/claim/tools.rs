@@ -56,6 +56,7 @@ fn llama_bench(text: &str) -> Option<Line> {
     };
     let test = cells.iter().find(is_test)?;
     let rate = cells.last()?.split_whitespace().next()?;
+    rate.replace(',', "").parse::<f64>().ok()?;
     let tokens: String = test[2..].chars().take_while(char::is_ascii_digit).collect();
     // "pp512+tg128" counts the tokens of a prompt and of its answer, one after the other.
     let answer = test.split_once("tg").filter(|_| test.starts_with("pp"));
@@ -96,10 +97,55 @@ fn server(text: &str) -> Option<Line> {
         let rate = output.or_else(total)?;
         return line(format!("{rate} tok/s"), "vLLM's benchmark");
     }
-    let is_mean = ["Mean TPOT (ms)", "Mean ITL (ms)"].into_iter().find(|name| text.contains(name));
-    let milliseconds: f64 = number_after(text, is_mean?)?.parse().ok()?;
+    None
+}
+
+/// Milliseconds from a token of an answer to the next, of a serving benchmark or in words: `Mean
+/// TPOT (ms): 9.83`, `Inter-token latency: 7.1 ms`, `TPOT of 25 ms`. Of percentiles only the middle
+/// one is a rate.
+fn token_latency(text: &str) -> Option<Line> {
+    const NAMES: [&str; 4] = ["tpot", "itl", "inter-token latency", "time per output token"];
+    let lower = text.to_ascii_lowercase();
+    let name = NAMES.iter().find(|name| lower.contains(**name))?;
+    let (before, after) = lower.split_once(name)?;
+    let is_middle = ["", "mean", "median", "average", "avg", "p50"].contains(&before.trim());
+    let is_apart = |c: char| "(): =~".contains(c);
+    let words: Vec<&str> = after.split(is_apart).filter(|word| !word.is_empty()).collect();
+    let is_number = |word: &&&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let [number] = words.iter().filter(is_number).collect::<Vec<_>>()[..] else { return None };
+    let known = |word: &&str| ["ms", "of", "is", "about"].contains(word) || is_number(&word);
+    let is_whole = words.iter().all(known) && (words.contains(&"ms") || number.ends_with("ms"));
+    let milliseconds: f64 = number.trim_end_matches("ms").replace(',', "").parse().ok()?;
     let rate = 1000.0 / milliseconds;
-    rate.is_finite().then(|| line(format!("{rate:.3} output tok/s/user"), "a serving benchmark"))?
+    let is_rate = is_middle && is_whole && rate.is_finite();
+    is_rate.then(|| line(format!("{rate:.3} output tok/s/user"), "a serving benchmark"))?
+}
+
+/// llama-bench's tests as its users write them, and rates of mlx_lm: `pp512 = 4,100 t/s`, `98 t/s
+/// tg128`, `Generation: 256 tokens, 98.4 tokens-per-sec`.
+fn bench_words(text: &str) -> Option<Line> {
+    let lower = text.to_ascii_lowercase();
+    let is_apart = |c: char| c.is_whitespace() || ":=|@~".contains(c);
+    let words = lower.split(is_apart).map(|word| word.trim_end_matches(','));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let units = ["t/s", "tok/s", "tokens/s", "tokens/sec", "tps", "tokens-per-sec"];
+    let unit = words.iter().position(|word| units.contains(word))?;
+    let rate = words[unit.checked_sub(1)?].replace(',', "");
+    rate.parse::<f64>().ok()?;
+    let rest = [&words[..unit - 1], &words[unit + 1..]].concat();
+    let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let claim = match rest[..] {
+        [test] if test.starts_with("tg") && digits(&test[2..]) => {
+            format!("{rate} output tok/s/user")
+        }
+        [test] if test.len() > 2 && test.starts_with("pp") && digits(&test[2..]) => {
+            format!("{rate} input tok/s isl {}", &test[2..])
+        }
+        ["prompt", count, "tokens"] if digits(count) => format!("{rate} input tok/s isl {count}"),
+        ["generation", count, "tokens"] if digits(count) => format!("{rate} output tok/s/user"),
+        _ => return None,
+    };
+    line(claim, "llama-bench or mlx_lm")
 }
 
 /// A row of nccl-tests: size, count, type, operation, root, and time, algorithm's and bus
@@ -154,7 +200,9 @@ fn product(text: &str) -> Option<Line> {
 
 /// The claim that a program's line makes; none where the text is no such line.
 pub fn line_of(text: &str) -> Option<Line> {
-    let of_tokens = eval(text).or_else(|| llama_bench(text)).or_else(|| server(text));
+    let of_benches = || llama_bench(text).or_else(|| bench_words(text));
+    let of_tokens = eval(text).or_else(of_benches).or_else(|| server(text));
+    let of_tokens = of_tokens.or_else(|| token_latency(text));
     let of_bytes = || nccl_row(text).or_else(|| nvbench(text)).or_else(|| nvbandwidth(text));
     of_tokens.or_else(of_bytes).or_else(|| product(text))
 }
@@ -205,6 +253,11 @@ mod tests {
                 "2345.67 output tok/s batch 32",
             ),
             ("Mean TPOT (ms):                          12.50", "80.000 output tok/s/user"),
+            ("Inter-token latency: 7.1 ms", "140.845 output tok/s/user"),
+            ("TPOT of 25 ms", "40.000 output tok/s/user"),
+            ("98 t/s tg", "98 output tok/s/user"),
+            ("pp512 = 4,100 t/s", "4100 input tok/s isl 512"),
+            ("Generation: 256 tokens, 98.4 tokens-per-sec", "98.4 output tok/s/user"),
             (
                 "  8589934592    2147483648     float     sum      -1    33456   256.75  449.31  \
                  0    33449  256.81  449.41      0",
@@ -213,7 +266,12 @@ mod tests {
         ] {
             assert_eq!(line_of(text).map(|line| line.claim).as_deref(), Some(claim), "{text}");
         }
-        for text in ["4.8 TB/s", "62 tokens/s", "Output token throughput (tok/s): 2582.3"] {
+        for text in [
+            "4.8 TB/s",
+            "62 tokens/s",
+            "P99 TPOT (ms): 12.5",
+            "Output token throughput (tok/s): 2582.3",
+        ] {
             assert_eq!(line_of(text), None, "{text}");
         }
     }

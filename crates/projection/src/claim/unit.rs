@@ -65,6 +65,8 @@ impl Parts {
             // Of which unit is what the kind of claim says.
             "sm" | "cu" | "core" | "wgp" | "unit" => {}
             "user" | "users" | "request" | "stream" => self.whose = Some(Per::User),
+            // All of its devices: where a claim has several nodes, in its favour.
+            "node" | "server" => self.whose = Some(Per::System),
             "gpu" | "gpus" | "device" | "accelerator" | "card" | "chip" | "socket" | "gcd"
             | "die" | "module" | "oam" => {
                 self.whose = Some(Per::Device);
@@ -105,6 +107,7 @@ fn prefixed(word: &str) -> Option<(i32, &str)> {
 impl Unit {
     /// The unit that a whole word is; none where it is no unit.
     pub fn of(word: &str) -> Option<Unit> {
+        let word = word.replace("-per-", "/");
         let mut pieces = word.split('/');
         let head = pieces.next()?;
         let mut of = Parts::default();

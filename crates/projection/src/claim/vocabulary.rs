@@ -27,11 +27,12 @@ pub const WEIGHTLESS: &str = "\
     flops capability datasheet spec specs specification product page figure result per \
     average mean median generating serving server inference training offline second ai precision \
     format type dtype ecc boost clock clocks \
+    trained reaching configuration memory-bound compute-bound single-core single-threaded \
     operations raw line ceiling class top tier ingress egress \
     gpu's engine system's unified local device's onboard";
 
 /// Words of figures that were measured.
-pub const MEASURED: [&str; 25] = [
+pub const MEASURED: [&str; 35] = [
     "measured",
     "sustained",
     "achieved",
@@ -57,7 +58,22 @@ pub const MEASURED: [&str; 25] = [
     "cublaslt",
     "hipblaslt",
     "rocblas",
+    "cutlass",
+    "flashattention",
+    "flashattention-2",
+    "flashattention-3",
+    "flashmla",
+    "deepgemm",
+    "hpl",
+    "linpack",
+    "memcpy",
+    "mbw",
 ];
+
+/// Whether "to" after a word begins no range: "up to", "close to".
+pub fn is_before_to(word: &str) -> bool {
+    ["up", "close"].iter().any(|one| word.eq_ignore_ascii_case(one))
+}
 
 /// Words for devices.
 const DEVICES: [&str; 15] = [

@@ -7,10 +7,11 @@ use fizeau_domain::{
     verdict::Verdict,
 };
 use fizeau_judge::fleet::{
+    between::SESSION,
     component::Named,
     flag::{Flagged, SENT},
     gather::column,
-    judge::{SESSION, Why},
+    judge::Why,
     row::{NODE, STUB},
     survey::{Counts, Reach, Report, Surveyed},
 };

@@ -89,6 +89,7 @@ class Fleet:
         self.base = base
         self.bundles = Bundles({f"n{at:04}": None for at in range(count)})
         self.files, self.folders, self.args = {}, [], []
+        self.then = None  # Changes what was written, given the folder of all bundles.
         self.is_slow = True
 
     def rows(self, name):
@@ -123,6 +124,8 @@ class Fleet:
             (root / name).write_text(text)
         for name in self.folders:
             (root / name).mkdir(parents=True)
+        if self.then:
+            self.then(root)
         (place / "nodes").write_text("".join(f"n{at:04}\n" for at in range(count)))
 
 
@@ -389,6 +392,121 @@ def _(fleet):
 
 @way("impersonate", "a bundle's identity is n0007, its rows are of n0008", [1], named=("n0007", "n0008"))
 def _(fleet): fleet.bundles["evil"] = (node(8, 0.2, hour=12), "n0007")
+
+
+@way("poison", "bundles under the names of two thirds of the nodes are 10 % faster and later", [1])
+def _(fleet):
+    for at in range(count // 3, count):
+        fleet.bundles[f"evil{at}"] = (node(at, -0.1, hour=12), f"n{at:04}")
+
+
+@way("poison", "the same, of all nodes but two", [4], named=())
+def _(fleet):
+    for at in range(2, count):
+        fleet.bundles[f"evil{at}"] = (node(at, -0.1, hour=12), f"n{at:04}")
+
+
+@way("poison", "the same of two thirds, earlier", [1])
+def _(fleet):
+    for at in range(count // 3, count):
+        fleet.bundles[f"evil{at}"] = (node(at, -0.1, hour=8), f"n{at:04}")
+
+
+@way("frame", "bundles under the names of a third of the nodes are 10 % slower", [1])
+def _(fleet):
+    for at in range(2 * count // 3, count):
+        fleet.bundles[f"evil{at}"] = (node(at, 0.1, hour=12), f"n{at:04}")
+
+
+def twin(fleet, name):
+    """A healthy node of another name, later."""
+    fleet.bundles[f"twin {len(fleet.bundles)}"] = (node(5, name=name, hour=12), name)
+
+
+@way("heal", "a healthy node has a name that looks like n0005 (a Cyrillic letter)", [1])
+def _(fleet): twin(fleet, "n\u043e005")
+
+
+@way("heal", "the same with a character that cannot be seen", [1])
+def _(fleet): twin(fleet, "n0005\u200b")
+
+
+@way("heal", "the same in capitals", [1])
+def _(fleet): twin(fleet, "N0005")
+
+
+@way("impersonate", "n0005 is silent, n0005.a and n0005.b are healthy, and a list has n0005", [4])
+def _(fleet):
+    fleet.bundles.pop(SLOW)
+    twin(fleet, "n0005.a")
+    twin(fleet, "n0005.b")
+    fleet.args = ["--expected", "nodes"]
+
+
+@way("frame", "n0006 repeats the session of n0007", [1])
+def _(fleet): fleet.each("n0006", session=fleet.rows("n0007")[0]["session"])
+
+
+@way("hide", "n0005 repeats the session of n0007", [1])
+def _(fleet): fleet.each(SLOW, session=fleet.rows("n0007")[0]["session"])
+
+
+def boards_of(fleet, name, other):
+    """Boards of a node get the numbers of those of another."""
+    for row in fleet.rows(name):
+        if "uuid" in row:
+            row["uuid"] = row["uuid"].replace(name, other)
+
+
+@way("hide", "n0005 says that it is the machine of n0007, with its boards", [1, 4])
+def _(fleet):
+    fleet.each(SLOW, machine="machine n0007")
+    boards_of(fleet, SLOW, "n0007")
+
+
+@way("frame", "n0006 has the boards of n0007, later and slow", [1, 4], named=("n0007",), guilty=(SLOW, "n0006"))
+def _(fleet):
+    fleet.bundles["n0006"] = (node(6, 0.2, hour=14), "n0006")
+    boards_of(fleet, "n0006", "n0007")
+
+
+def instead(name, make):
+    """Something else in the place of a file of n0005."""
+    def plant(root):
+        path = root / SLOW / name
+        path.unlink()
+        make(path)
+    return plant
+
+
+def hole(size):
+    def make(path):
+        path.touch()
+        os.truncate(path, size)
+    return make
+
+
+for told, codes, plant in [
+    ("the rows of n0005 are a FIFO", [4], instead("rows.jsonl", os.mkfifo)),
+    ("the manifest of n0005 is a FIFO", [4], instead("manifest.json", os.mkfifo)),
+    ("the identity of n0005 is a FIFO", [1, 4], instead("identity.json", os.mkfifo)),
+    ("the rows of n0005 lead to those of n0007", [4],
+     instead("rows.jsonl", lambda path: path.symlink_to("../n0007/rows.jsonl"))),
+    ("the rows of n0005 are those of n0007, by a hard link", [4],
+     instead("rows.jsonl", lambda path: os.link(path.parents[1] / "n0007/rows.jsonl", path))),
+    ("the rows of n0005 lead to /dev/zero", [4], instead("rows.jsonl", lambda path: path.symlink_to("/dev/zero"))),
+    ("the rows of n0005 are a hole of 1 TiB", [4], instead("rows.jsonl", hole(1 << 40))),
+    ("the manifest of n0005 is a hole of 200 MiB", [4], instead("manifest.json", hole(200 << 20))),
+    ("the folder of n0005 leads to that of n0007", [0],
+     lambda root: (shutil.rmtree(root / SLOW), (root / SLOW).symlink_to("n0007"))),
+    ("the folder of n0005 leads to itself", [4],
+     lambda root: (shutil.rmtree(root / SLOW), (root / SLOW).symlink_to(SLOW))),
+    ("a file has the name of n0005's folder", [0],
+     lambda root: (shutil.rmtree(root / SLOW), (root / SLOW).write_text("x"))),
+]:
+    def spoil(fleet, plant=plant):
+        fleet.then = plant
+    way("hide", told, codes)(spoil)
 
 
 @way("accident", "all is well", [0], named=())

@@ -20,10 +20,10 @@ case $planted in
 esac
 
 status=0
-"$fuzz" record $((10 * count)) "$seed" || status=1
-for kind in suite part selector rendezvous rates served trace dcgm perftest metrics answer \
-    claim; do
-    "$fuzz" "$kind" "$count" "$seed" || status=1
+for kind in $("$fuzz" kinds); do
+    inputs=$count
+    [ "$kind" = record ] && inputs=$((10 * count))
+    "$fuzz" "$kind" "$inputs" "$seed" || status=1
 done
 "$fuzz" long || status=1
 exit $status

@@ -9,11 +9,16 @@
 //! allocation failed; one that takes longer than 5 s as too slow. The child is then started again
 //! with the next input. Exit code 1 where any input was counted.
 
+mod bundles;
+mod files;
+mod kinds;
+mod machine;
 mod mutate;
 mod others;
 mod served;
 mod targets;
 
+use kinds::Kind;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -22,7 +27,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use targets::Kind;
 
 /// Address space of the process that reads, in bytes.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -39,13 +43,17 @@ const SHOWN: usize = 5;
 fn main() -> anyhow::Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let usage = "fuzz KIND COUNT [SEED], or fuzz KIND show NUMBER [SEED], or fuzz long";
+    let usage = "fuzz KIND COUNT [SEED], or fuzz KIND show NUMBER [SEED], fuzz kinds, or fuzz long";
     let kind = |name: &str| {
-        let all = Kind::ALL.map(Kind::name).join(", ");
-        Kind::named(name).ok_or_else(|| anyhow::anyhow!("no kind is called {name}: {all}"))
+        let all = kinds::names().join(", ");
+        kinds::named(name).ok_or_else(|| anyhow::anyhow!("no kind is called {name}: {all}"))
     };
     match words[..] {
         ["long"] => long(),
+        ["kinds"] => {
+            kinds::names().iter().for_each(|name| println!("{name}"));
+            Ok(ExitCode::SUCCESS)
+        }
         ["--child", name, seed, first, end] => {
             read_all(kind(name)?, seed.parse()?, first.parse()?, end.parse()?)?;
             Ok(ExitCode::SUCCESS)
@@ -64,14 +72,14 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 /// The child: tells the number of each input before it reads it.
-fn read_all(kind: Kind, seed: u64, first: u64, end: u64) -> anyhow::Result<()> {
+fn read_all(kind: &'static Kind, seed: u64, first: u64, end: u64) -> anyhow::Result<()> {
     let limit = Rlimit { current: Some(MEMORY_MAX), maximum: Some(MEMORY_MAX) };
     setrlimit(Resource::As, limit)?;
     let mut out = std::io::stdout().lock();
     let mut accepted = 0u64;
     for number in first..end {
         writeln!(out, "{number}")?;
-        accepted += u64::from(kind.read(&kind.input(seed, number)));
+        accepted += u64::from((kind.read)(&kind.input(seed, number)));
     }
     writeln!(out, "accepted {accepted}")?;
     Ok(())
@@ -97,7 +105,7 @@ enum End {
     Slow(u64),
 }
 
-fn watch(kind: Kind, count: u64, seed: u64) -> anyhow::Result<ExitCode> {
+fn watch(kind: &'static Kind, count: u64, seed: u64) -> anyhow::Result<ExitCode> {
     let mut counted = Counted::default();
     let start = Instant::now();
     let mut first = 0;
@@ -113,7 +121,7 @@ fn watch(kind: Kind, count: u64, seed: u64) -> anyhow::Result<ExitCode> {
                 let list = if is_memory { &mut counted.too_large } else { &mut counted.crashes };
                 list.push(number);
                 if list.len() <= SHOWN {
-                    eprintln!("{} {number}: {}", kind.name(), words.trim());
+                    eprintln!("{} {number}: {}", kind.name, words.trim());
                 }
                 first = number + 1;
             }
@@ -121,9 +129,9 @@ fn watch(kind: Kind, count: u64, seed: u64) -> anyhow::Result<ExitCode> {
     }
     let Counted { accepted, crashes, too_large, too_slow, slowest } = &counted;
     println!(
-        "{:<11} {count} inputs (seed {seed}) in {:.0} s: {} crashes, {} over 1 GiB, {} over {} s; \
+        "{:<12} {count} inputs (seed {seed}) in {:.0} s: {} crashes, {} over 1 GiB, {} over {} s; \
          {accepted} were accepted; the slowest took {:.3} s (input {})",
-        kind.name(),
+        kind.name,
         start.elapsed().as_secs_f64(),
         crashes.len(),
         too_large.len(),
@@ -134,7 +142,7 @@ fn watch(kind: Kind, count: u64, seed: u64) -> anyhow::Result<ExitCode> {
     );
     for (what, numbers) in [("crash", crashes), ("over 1 GiB", too_large), ("too slow", too_slow)] {
         for number in numbers.iter().take(SHOWN) {
-            println!("  {what}: fuzz {} show {number} {seed}", kind.name());
+            println!("  {what}: fuzz {} show {number} {seed}", kind.name);
         }
     }
     let is_clean = crashes.is_empty() && too_large.is_empty() && too_slow.is_empty();
@@ -142,14 +150,14 @@ fn watch(kind: Kind, count: u64, seed: u64) -> anyhow::Result<ExitCode> {
 }
 
 fn watch_child(
-    kind: Kind,
+    kind: &'static Kind,
     seed: u64,
     inputs: std::ops::Range<u64>,
     counted: &mut Counted,
 ) -> anyhow::Result<End> {
     let [first, end] = [inputs.start, inputs.end].map(|number| number.to_string());
     let mut child = Command::new(std::env::current_exe()?)
-        .args(["--child", kind.name(), &seed.to_string(), &first, &end])
+        .args(["--child", kind.name, &seed.to_string(), &first, &end])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;

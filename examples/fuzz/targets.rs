@@ -1,9 +1,8 @@
-//! The readers that are fed, each with a generator of inputs and a corpus (`tests/fuzz/KIND`): what
-//! once broke it, and one input as people write it.
+//! Records, suites, parts, selectors, and what ranks say when they meet.
 
 use super::{
+    kinds::texts,
     mutate::{Chance, change, change_bytes, change_lines, change_point},
-    others, served,
 };
 use fizeau::{
     cmd::document::{ReportFormat, render},
@@ -42,153 +41,9 @@ use fizeau_report::{
 };
 use serde_json::{Value, json};
 use std::{
-    fs,
     io::{self, ErrorKind, Read, Write},
-    path::{Path, PathBuf},
     sync::LazyLock,
 };
-
-/// What is fed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Record,
-    Suite,
-    Part,
-    Selector,
-    Rendezvous,
-    Rates,
-    /// Results of other clients.
-    Served,
-    /// Traces that others recorded.
-    Trace,
-    /// Diagnostics of DCGM.
-    Dcgm,
-    /// Tables of perftest.
-    Perftest,
-    /// What servers say of themselves.
-    Metrics,
-    /// Streams of answers.
-    Answer,
-    /// Claims as people write them.
-    Claim,
-    /// No reader: inputs 10, 20 and 30 are a crash, too large and too slow.
-    Planted,
-}
-
-impl Kind {
-    /// All readers.
-    pub const ALL: [Kind; 13] = [
-        Kind::Record,
-        Kind::Suite,
-        Kind::Part,
-        Kind::Selector,
-        Kind::Rendezvous,
-        Kind::Rates,
-        Kind::Served,
-        Kind::Trace,
-        Kind::Dcgm,
-        Kind::Perftest,
-        Kind::Metrics,
-        Kind::Answer,
-        Kind::Claim,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Record => "record",
-            Kind::Suite => "suite",
-            Kind::Part => "part",
-            Kind::Selector => "selector",
-            Kind::Rendezvous => "rendezvous",
-            Kind::Rates => "rates",
-            Kind::Served => "served",
-            Kind::Trace => "trace",
-            Kind::Dcgm => "dcgm",
-            Kind::Perftest => "perftest",
-            Kind::Metrics => "metrics",
-            Kind::Answer => "answer",
-            Kind::Claim => "claim",
-            Kind::Planted => "planted",
-        }
-    }
-
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().chain([Kind::Planted]).find(|kind| kind.name() == name)
-    }
-
-    /// The input of a number: first the corpus as it is, then what comes about by chance.
-    pub fn input(self, seed: u64, number: u64) -> Vec<u8> {
-        let corpus = self.corpus();
-        if let Some(kept) = corpus.get(number as usize) {
-            return kept.clone();
-        }
-        let chance = &mut Chance::new(seed, number);
-        let mut bytes = match self {
-            Kind::Record => record(chance),
-            Kind::Suite => lines_of(&SUITES, chance),
-            Kind::Part => lines_of(&PARTS, chance),
-            Kind::Selector => selector(chance),
-            Kind::Rendezvous => return rendezvous(chance),
-            Kind::Rates => served::rates(chance),
-            Kind::Served => served::served(chance),
-            Kind::Trace => served::traced(chance),
-            Kind::Dcgm => served::diagnostic(chance),
-            Kind::Perftest => others::perftest(chance),
-            Kind::Metrics => others::metrics(chance),
-            Kind::Answer => others::answer(chance),
-            Kind::Claim => others::claimed(chance),
-            Kind::Planted => return number.to_string().into(),
-        };
-        if chance.one_in(5) {
-            change_bytes(&mut bytes, chance);
-        }
-        bytes
-    }
-
-    /// Reads an input as the program would; whether it was accepted. Panics where what is then
-    /// shown of it could act upon a reader.
-    pub fn read(self, input: &[u8]) -> bool {
-        match self {
-            Kind::Record => read_record(input),
-            Kind::Suite => read_suite(input),
-            Kind::Part => read_part(input),
-            Kind::Selector => read_selector(input),
-            Kind::Rendezvous => read_rendezvous(input),
-            Kind::Rates => served::read_rates(input),
-            Kind::Served => served::read_served(input),
-            Kind::Trace => served::read_trace(input),
-            Kind::Dcgm => served::read_diagnostic(input),
-            Kind::Perftest => others::read_perftest(input),
-            Kind::Metrics => others::read_metrics(input),
-            Kind::Answer => others::read_answer(input),
-            Kind::Claim => others::read_claim(input),
-            Kind::Planted => read_planted(input),
-        }
-    }
-
-    /// The committed inputs, in the order of their names.
-    pub fn corpus(self) -> &'static [Vec<u8>] {
-        static CORPORA: LazyLock<Vec<Vec<Vec<u8>>>> = LazyLock::new(|| {
-            Kind::ALL.map(|kind| files(&format!("tests/fuzz/{}", kind.name()))).into()
-        });
-        let at = Kind::ALL.iter().position(|kind| *kind == self);
-        at.map_or(&[], |at| &CORPORA[at])
-    }
-}
-
-/// What the files of a folder of this repository hold, by their names.
-fn files(folder: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths.iter().map(|path| fs::read(path).expect("it can be read")).collect()
-}
-
-fn texts(folders: &[&str]) -> Vec<String> {
-    let all = folders.iter().flat_map(|folder| files(folder));
-    all.map(|bytes| String::from_utf8(bytes).expect("UTF-8")).collect()
-}
 
 static SUITES: LazyLock<Vec<String>> = LazyLock::new(|| texts(&["data/suites"]));
 static PARTS: LazyLock<Vec<String>> =
@@ -229,7 +84,7 @@ static POINTS: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// A record of a few of the golden record's outcomes, with other points and numbers.
-fn record(chance: &mut Chance) -> Vec<u8> {
+pub fn record(chance: &mut Chance) -> Vec<u8> {
     let mut header = GOLDEN[0].clone();
     let outcomes: Vec<&Value> = GOLDEN.iter().filter(|line| line["line"] == "outcome").collect();
     let (mut plan, mut lines) = (Vec::new(), Vec::new());
@@ -301,7 +156,7 @@ pub fn long_record(outcomes: usize) -> Vec<u8> {
     text.into()
 }
 
-fn read_record(input: &[u8]) -> bool {
+pub fn read_record(input: &[u8]) -> bool {
     match store::parse_text(input) {
         Err(error) => {
             assert!(error.to_string().len() < 10_000, "an error without an end");
@@ -350,12 +205,22 @@ fn harmless(text: &str) {
     assert_eq!(bad, None, "a character that cannot be seen or acts on its reader");
 }
 
-fn lines_of(texts: &[String], chance: &mut Chance) -> Vec<u8> {
+/// A suite with lines of others.
+pub fn suite(chance: &mut Chance) -> Vec<u8> {
+    lines_of(&SUITES, chance)
+}
+
+/// A part with lines of others.
+pub fn part(chance: &mut Chance) -> Vec<u8> {
+    lines_of(&PARTS, chance)
+}
+
+pub fn lines_of(texts: &[String], chance: &mut Chance) -> Vec<u8> {
     let (text, other) = (chance.pick(texts).clone(), chance.pick(texts).clone());
     change_lines(&text, &other, chance).into()
 }
 
-fn read_suite(input: &[u8]) -> bool {
+pub fn read_suite(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
     let Ok(suite) = Suite::parse(text) else { return false };
     let device = Fake::default().device();
@@ -372,7 +237,7 @@ fn read_suite(input: &[u8]) -> bool {
     true
 }
 
-fn read_part(input: &[u8]) -> bool {
+pub fn read_part(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
     let mut parts: Vec<Part> = Vec::new();
     if let Ok(file) = toml::from_str::<GpuFile>(text) {
@@ -402,7 +267,7 @@ const IDS: [&str; 4] = [
     "attention/decode/bf16/b4-h32-kv8-q1-k4096-d128x128-full-ragged-page64/blocked",
 ];
 
-fn selector(chance: &mut Chance) -> Vec<u8> {
+pub fn selector(chance: &mut Chance) -> Vec<u8> {
     const PIECES: &[&str] = &[
         "*",
         "?",
@@ -444,7 +309,7 @@ fn selector(chance: &mut Chance) -> Vec<u8> {
     words.into()
 }
 
-fn read_selector(input: &[u8]) -> bool {
+pub fn read_selector(input: &[u8]) -> bool {
     let text = String::from_utf8_lossy(input);
     let words: Vec<String> = text.lines().map(str::to_owned).collect();
     let ids = IDS.map(str::to_owned);
@@ -550,7 +415,7 @@ fn introduction() -> Value {
     json!({ "facts": Facts { fizeau: "0.1.0".into(), ..Facts::default() }, "id": null })
 }
 
-fn rendezvous(chance: &mut Chance) -> Vec<u8> {
+pub fn rendezvous(chance: &mut Chance) -> Vec<u8> {
     let mut said = introduction();
     said["facts"]["rank"] = json!(1);
     for _ in 0..chance.below(5) {
@@ -569,7 +434,7 @@ fn rendezvous(chance: &mut Chance) -> Vec<u8> {
     [&[flags][..], &rank.to_le_bytes(), &said].concat()
 }
 
-fn read_rendezvous(input: &[u8]) -> bool {
+pub fn read_rendezvous(input: &[u8]) -> bool {
     let Some(peer) = Peer::of(input) else { return false };
     let (flags, rank, said) = (peer.flags, peer.rank, peer.said.clone());
     let word = String::from_utf8_lossy(&said).into_owned();
@@ -586,7 +451,7 @@ fn read_rendezvous(input: &[u8]) -> bool {
     Roster::of(&[first, heard.1], Sharing::Refused).is_ok()
 }
 
-fn read_planted(input: &[u8]) -> bool {
+pub fn read_planted(input: &[u8]) -> bool {
     match input {
         b"10" => panic!("a planted panic"),
         b"20" => vec![1u8; 2 << 30].len() > input.len(),

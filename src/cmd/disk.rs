@@ -68,24 +68,51 @@ pub struct Newest<T> {
 /// Permission bits by which the group, or everybody, may write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Of files below a folder the one last written to, by what stands for it. Whatever takes "the
-/// newest" of a folder takes it by this: where others may write to the folder, files of other users
-/// and links do not count, because anybody could then choose what is taken.
+/// Of files below a folder the one last written to, by what stands for it, and how many were left
+/// out because another user may have put them there ([`stranger`]).
 pub fn newest<T: Ord>(folder: &Path, files: impl IntoIterator<Item = (PathBuf, T)>) -> Newest<T> {
     let own = geteuid().as_raw();
-    let is_shared = fs::metadata(folder)
-        .map_or(true, |found| found.uid() != own || found.mode() & OTHERS_WRITE != 0);
     let (mut newest, mut others) = (None, 0);
     for (file, path) in files {
-        let found = if is_shared { fs::symlink_metadata(&file) } else { fs::metadata(&file) };
-        let Ok(found) = found else { continue };
-        if is_shared && (found.uid() != own || !found.is_file()) {
+        let Ok(found) = fs::metadata(&file) else { continue };
+        if stranger(folder, &file, &[own]).is_some() {
             others += 1;
         } else if let Ok(written) = found.modified() {
             newest = newest.max(Some((written, path)));
         }
     }
     Newest { path: newest.map(|(_, path)| path), others }
+}
+
+/// Who may have put a file there that a verb has found below a folder by itself, in words; none
+/// where it is a file of one of these users and no link leads to it, or where they alone may write
+/// to the folders on the way to it. Whatever takes files of a folder that no user has named asks
+/// this: otherwise any user who may write there chooses what is taken.
+pub fn stranger(folder: &Path, file: &Path, own: &[u32]) -> Option<String> {
+    let is_shared = |folder: &Path| {
+        let writable = |found: fs::Metadata| found.mode() & OTHERS_WRITE != 0;
+        fs::metadata(folder).map_or(true, |found| !own.contains(&found.uid()) || writable(found))
+    };
+    let mut above = file.ancestors().skip(1).take_while(|above| above.starts_with(folder));
+    if !above.any(is_shared) {
+        return None;
+    }
+    let mut parts = file.ancestors().take_while(|part| *part != folder && part.starts_with(folder));
+    if parts.any(Path::is_symlink) {
+        return Some("a link".to_owned());
+    }
+    match fs::symlink_metadata(file) {
+        Err(error) => Some(error.to_string()),
+        Ok(found) if !own.contains(&found.uid()) => Some(format!("of user {}", found.uid())),
+        Ok(_) => None,
+    }
+}
+
+/// This user, and the one to whom a folder belongs that this user has named.
+pub fn owners(folder: &Path) -> Vec<u32> {
+    let own = geteuid().as_raw();
+    let named = fs::metadata(folder).ok().map(|found| found.uid());
+    std::iter::once(own).chain(named).collect()
 }
 
 /// A directory that no run has used, named by time and suite or verb.

@@ -53,6 +53,16 @@ mod tied;
 mod time;
 mod user_kernels;
 
+/// Readers of verbs without what the verbs print, for the program that feeds them strange inputs
+/// (`examples/fuzz`).
+#[doc(hidden)]
+pub mod fed {
+    pub use super::{
+        fleet::said_of as survey, records::frontier::document as frontier,
+        reproduce::bundle::checked as reproduction, verify::said_of as verify,
+    };
+}
+
 use crate::{
     kernels,
     world::{NoSuchDevice, ToldByAnother},

@@ -12,6 +12,7 @@ use super::{
     global::Global,
     output, plan,
 };
+use crate::data::Catalogue;
 use anyhow::Context as _;
 use clap::Args;
 use fizeau_device::clock;
@@ -110,18 +111,7 @@ impl From<anyhow::Error> for Stop {
 /// # Errors
 /// Where it cannot be checked.
 pub fn run(args: &VerifyArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let mut found = Found::default();
-    match look(args, global, &mut found) {
-        Ok(()) => {}
-        Err(Stop::Fault(fault)) => found.fault = Some(fault),
-        Err(Stop::Error(error)) => return Err(error),
-    }
-    let verdict = match (&found.fault, found.unclear.is_empty()) {
-        (Some(_), _) => Verdict::Fail,
-        (None, true) => Verdict::Pass,
-        (None, false) => Verdict::Inconclusive,
-    };
-    found.verdict = Some(verdict);
+    let (found, verdict) = looked(args, &|| plan::catalogue(global))?;
     if global.json {
         output::print_json(&found)?;
     } else {
@@ -133,6 +123,42 @@ pub fn run(args: &VerifyArgs, global: &Global) -> anyhow::Result<ExitCode> {
     }))
 }
 
+/// What it would print of a bundle without signers, and the verdict.
+///
+/// # Errors
+/// Where it cannot be checked.
+pub fn said_of(bundle: &Path, data: Data<'_>) -> anyhow::Result<(String, Verdict)> {
+    let args = VerifyArgs {
+        bundle: bundle.to_owned(),
+        allowed_signers: None,
+        signer: None,
+        node: None,
+        challenge: None,
+        since: None,
+    };
+    let (found, verdict) = looked(&args, data)?;
+    Ok((told(&found), verdict))
+}
+
+/// What loads the catalogue, which few checks need.
+type Data<'d> = &'d dyn Fn() -> anyhow::Result<Catalogue>;
+
+fn looked(args: &VerifyArgs, data: Data<'_>) -> anyhow::Result<(Found, Verdict)> {
+    let mut found = Found::default();
+    match look(args, data, &mut found) {
+        Ok(()) => {}
+        Err(Stop::Fault(fault)) => found.fault = Some(fault),
+        Err(Stop::Error(error)) => return Err(error),
+    }
+    let verdict = match (&found.fault, found.unclear.is_empty()) {
+        (Some(_), _) => Verdict::Fail,
+        (None, true) => Verdict::Pass,
+        (None, false) => Verdict::Inconclusive,
+    };
+    found.verdict = Some(verdict);
+    Ok((found, verdict))
+}
+
 /// For people: the fault first, or what holds.
 fn told(found: &Found) -> String {
     let mark = if found.stub { " (stub)" } else { "" };
@@ -142,7 +168,7 @@ fn told(found: &Found) -> String {
     faults.chain(unclear).chain(holds).map(|line| format!("{}{mark}\n", clean(&line))).collect()
 }
 
-fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Stop> {
+fn look(args: &VerifyArgs, data: Data<'_>, found: &mut Found) -> Result<(), Stop> {
     let listed = files::list(&args.bundle)?;
     if listed.is_empty() {
         let words = "it is no bundle, since there is no file in it: name the directory that \
@@ -183,7 +209,7 @@ fn look(args: &VerifyArgs, global: &Global, found: &mut Found) -> Result<(), Sto
             .push(format!("{}: not made again beside records that were added", names::ROWS));
         return Ok(());
     }
-    rows(bundle, &files, global, found)
+    rows(bundle, &files, data, found)
 }
 
 /// Checks the signature, if there is one.
@@ -398,10 +424,10 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, S
 }
 
 /// Makes its rows again from the records, where it keeps some.
-fn rows(bundle: &Path, files: &[Listed], global: &Global, found: &mut Found) -> Result<(), Stop> {
+fn rows(bundle: &Path, files: &[Listed], data: Data<'_>, found: &mut Found) -> Result<(), Stop> {
     let name = names::ROWS;
     let account: Account = files::json(bundle, names::ACCOUNT)?;
-    let made = rows::rows_file(bundle, &plan::catalogue(global)?)?;
+    let made = rows::rows_file(bundle, &data()?)?;
     let Some(listed) = files.iter().find(|listed| listed.path == name) else {
         if made.is_some() && is_own(&account) && account.redacted.is_empty() {
             found.unclear.push(missing_words(name));

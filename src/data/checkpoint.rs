@@ -11,7 +11,7 @@ use fizeau_domain::{
 };
 use fizeau_record::file;
 use std::{
-    fs::{self, File},
+    fs,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -108,11 +108,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
 /// The header of a file, and the bytes of its data.
 fn header(path: &Path) -> Result<(String, u64), String> {
     let words = |error: std::io::Error| error.to_string();
-    let about = fs::metadata(path).map_err(words)?;
-    if !about.is_file() {
-        return Err("it is no file".into());
-    }
-    let mut file = File::open(path).map_err(words)?;
+    let mut file = file::open(path).map_err(words)?;
+    let about = file.metadata().map_err(words)?;
     let mut length = [0; 8];
     file.read_exact(&mut length).map_err(|_| "it is shorter than the 8 bytes of a length")?;
     let length = u64::from_le_bytes(length);

@@ -56,6 +56,7 @@ mod profiles;
 mod project;
 mod projected_records;
 mod quota;
+mod readers;
 mod regimes;
 mod report;
 mod reproduction;

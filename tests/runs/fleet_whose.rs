@@ -296,6 +296,57 @@ fn a_second_bundle_of_the_same_session_neither_heals_nor_frames() {
     has(&said, 4, &["two bundles that nobody signed do not agree"]);
 }
 
+/// A node of which nobody knows how fast it is says nothing of what is usual: whoever leaves bundles
+/// under many names must not make the other nodes fail.
+#[test]
+fn what_bundles_do_not_agree_on_is_no_reference_for_others() {
+    for (hour, loss) in [(12, -0.1), (8, -0.1), (12, 0.1), (8, 0.1)] {
+        let evil = |at: usize| Node { folder: format!("evil{at}"), hour, loss, ..node(at) };
+        let healthy: Vec<Node> = (0..8).map(node).collect();
+        // Of four nodes, and of all but two.
+        for first in [4, 2] {
+            let more = |place: &Place| (first..8).for_each(|at| evil(at).write(place, ""));
+            let said = survey(&healthy, more, &[]);
+            has(&said, 4, &[" 0 fail", "two bundles that nobody signed do not agree"]);
+            let more = |place: &Place| (first..8).for_each(|at| evil(at).write(place, ""));
+            let mut slow = healthy.clone();
+            slow[1].loss = 0.1;
+            let said = survey(&slow, more, &[]);
+            // Two nodes alone show no slow one.
+            has(&said, if first == 4 { 1 } else { 4 }, &["n0001"]);
+            assert!(!said.out.contains("node n0000"), "{}", said.out);
+        }
+    }
+}
+
+/// One name of the operator's list is one node.
+#[test]
+fn nodes_of_two_domains_do_not_stand_for_one_of_the_list() {
+    let mut rest: Vec<Node> = (0..8).filter(|at| *at != 5).map(node).collect();
+    let list = |place: &Place| {
+        let names: Vec<String> = (0..8).map(|at| format!("n{at:04}\n")).collect();
+        fs::write(place.path("list"), names.concat()).expect("written");
+    };
+    let named = |name: &str| Node { name: name.into(), folder: name.into(), ..node(5) };
+    rest.push(named("n0005.one"));
+    has(&survey(&rest, list, &["--expected", "list"]), 0, &["8 nodes planned = 8 measured"]);
+    rest.push(named("n0005.two"));
+    let said = survey(&rest, list, &["--expected", "list"]);
+    has(&said, 4, &["7 measured + 1 missing: n0005", "n0005.one", "n0005.two"]);
+    // Who is called exactly so is the one.
+    rest.push(Node { loss: 0.1, ..node(5) });
+    has(&survey(&rest, list, &["--expected", "list"]), 1, &["node n0005", "not in the list"]);
+}
+
+#[test]
+fn a_link_to_what_is_read_already_has_a_line() {
+    let healthy: Vec<Node> = (0..8).filter(|at| *at != 5).map(node).collect();
+    let link = |place: &Place| {
+        std::os::unix::fs::symlink("n0007", place.path("bundles/n0005")).expect("linked");
+    };
+    has(&survey(&healthy, link, &[]), 0, &["bundles/n0005: it is a link to what is read already"]);
+}
+
 /// Nodes that are not in the operator's list count for nothing: neither as what others are compared
 /// with, nor as nodes that a stratum has enough of.
 #[test]

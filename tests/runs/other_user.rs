@@ -1,10 +1,15 @@
 //! Another user of the same node, who reads, guesses, plants, links and squats wherever ranks meet:
 //! nothing is learnt, nothing of the victim's is changed, and the ranks meet all the same.
 
+use super::{
+    fleet_whose::{Node, fleet, has, node},
+    small_node,
+};
 use crate::gpus::{Machine, TOKEN, TWO, ends};
 use crate::program::{Place, Said, say};
 use crate::skipped;
 use rustix::process::geteuid;
+use serde_json::json;
 use std::{
     fs,
     os::unix::{
@@ -177,4 +182,90 @@ fn the_newest_record_is_this_users_own() {
     assert!(!is_other && told.contains("1 record of other users"), "{told}");
     // Nobody else may write here, so that whoever put it there was allowed to.
     assert_eq!(year(0o755), (true, String::new()));
+}
+
+/// Gives a file and the folders above it, up to a place, to the other user.
+fn give(path: &Path, place: &Path) {
+    for one in path.ancestors().take_while(|one| *one != place) {
+        std::os::unix::fs::chown(one, Some(OTHER), Some(OTHER)).expect("given");
+    }
+}
+
+fn open_to_all(folder: &Path) {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o1777)).expect("its mode");
+}
+
+/// A store has the latest session of each node, so that whoever can add a file to it chooses what
+/// counts.
+#[test]
+fn a_store_takes_no_file_of_another_user() {
+    if !geteuid().is_root() {
+        skipped::because("root", "only root can give a file to another user");
+        return;
+    }
+    let place = Place::new();
+    fleet().iter().for_each(|node| node.write(&place, ""));
+    let fleet = |words: &[&str]| say(&mut place.fizeau(["fleet"].iter().chain(words)));
+    let collected = fleet(&["collect", "bundles", "--store", "store"]);
+    assert_eq!(collected.code, Some(0), "{}", collected.err);
+    has(&fleet(&["survey", "store"]), 1, &["FAIL  8 nodes", "node n0005"]);
+    let store = place.path("store");
+    open_to_all(&store);
+    // What heals n0005, and says that it came from a signed bundle.
+    let healed = Node { hour: 14, more: json!({"sender": "signed"}), ..node(5) };
+    let planted = store.join("date=2026-11-21/evil.jsonl");
+    fs::create_dir(planted.parent().expect("a folder")).expect("made");
+    fs::write(&planted, healed.rows(8)).expect("written");
+    give(&planted, &store);
+    let words = ["node n0005", "1 file left out, which others may have put there", "of user 65534"];
+    has(&fleet(&["survey", "store"]), 1, &words);
+    let drift = fleet(&["drift", "store"]);
+    assert!(drift.out.contains("of user 65534"), "{}{}", drift.out, drift.err);
+    // A session that another user says is there already is collected all the same.
+    fs::remove_dir_all(store.join("date=2026-11-20")).expect("removed");
+    fs::create_dir(store.join("date=2026-11-20")).expect("made");
+    let known = store.join("date=2026-11-20/known.jsonl");
+    fs::write(&known, node(5).rows(8).repeat(3)).expect("written");
+    give(&known, &store);
+    let collected = fleet(&["collect", "bundles", "--store", "store"]);
+    assert!(collected.out.contains("8 sessions added"), "{}{}", collected.out, collected.err);
+    // Where nobody else may write, whoever put a file there was allowed to.
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o755)).expect("its mode");
+    fs::remove_dir_all(store.join("date=2026-11-20")).expect("removed");
+    std::os::unix::fs::chown(planted.parent().expect("a folder"), Some(0), Some(0)).expect("given");
+    assert!(!fleet(&["survey", "store"]).out.contains("left out, which others"));
+}
+
+/// An acceptance is continued by its own records alone.
+#[test]
+fn an_acceptance_is_not_continued_by_records_of_another_user() {
+    if !geteuid().is_root() {
+        skipped::because("root", "only root can give a file to another user");
+        return;
+    }
+    let place = small_node::place();
+    let accept = |more: &[&str]| {
+        let args = ["accept", "--root", "root", "--profile", "profile.toml", "--device", "host"];
+        say(&mut place.fizeau(args.iter().chain(more)))
+    };
+    let first = accept(&["--out", "out", "--budget", "100ms"]);
+    assert!(place.path("out/rounds").exists(), "{}{}", first.out, first.err);
+    let rounds = place.path("out/rounds");
+    let own = fs::read_dir(&rounds).expect("a folder").flatten().next().expect("a round").path();
+    let planted = rounds.join("0099-host");
+    fs::create_dir(&planted).expect("made");
+    fs::copy(own.join("record.jsonl"), planted.join("record.jsonl")).expect("copied");
+    give(&planted.join("record.jsonl"), &rounds);
+    open_to_all(&rounds);
+    let said = accept(&["--resume", "out", "--budget", "100ms"]);
+    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    assert!(said.err.contains("0099-host/record.jsonl is of user 65534"), "{}", said.err);
+    // One by a link is no better.
+    fs::remove_dir_all(&planted).expect("removed");
+    std::os::unix::fs::symlink(&own, &planted).expect("linked");
+    let said = accept(&["--resume", "out", "--budget", "100ms"]);
+    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    fs::remove_file(&planted).expect("removed");
+    let said = accept(&["--resume", "out", "--budget", "100ms"]);
+    assert_ne!(said.code, Some(2), "{}{}", said.out, said.err);
 }

@@ -5,7 +5,7 @@
 
 mod fault;
 mod laws;
-mod request;
+pub mod request;
 mod serve;
 
 pub use fault::{Fault, FaultKind};

@@ -13,6 +13,7 @@ use crate::cmd::{
     disk,
     exit::{Interrupted, Usage},
     global::Global,
+    output,
 };
 use fizeau_device::{
     clock::{self, Moment},
@@ -418,12 +419,14 @@ impl Rounds<'_> {
         kept: &Kept<'_>,
     ) -> anyhow::Result<Vec<(usize, usize, Read)>> {
         let out = kept.out.as_ref().filter(|_| self.args.resume.is_some());
-        let Some(folder) = out.map(|out| out.join(ROUNDS)) else { return Ok(Vec::new()) };
+        let Some(out) = out else { return Ok(Vec::new()) };
+        let folder = out.join(ROUNDS);
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let names: BTreeSet<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         let devices: Vec<String> =
             one.node.devices().iter().map(|device| plain(&device.name)).collect();
+        let own = disk::owners(out);
         let mut records = Vec::new();
         for name in names {
             let mut words = name.split('-');
@@ -432,6 +435,15 @@ impl Rounds<'_> {
             let device = words.next().and_then(|word| devices.iter().position(|of| of == word));
             let stage = words.next().map_or(Some(0), |stage| stage.parse().ok());
             let (Some(device), Some(stage)) = (device, stage) else { continue };
+            let file = folder.join(&name).join(store::FILE);
+            if let Some(whose) = disk::stranger(out, &file, &own).filter(|_| file.exists()) {
+                let place = output::shown(&file);
+                let words = format!(
+                    "{place} is {whose}, and others may write there: an acceptance is continued \
+                     by its own records alone; remove the folder, or begin another acceptance"
+                );
+                return Err(Usage(words).into());
+            }
             // A record that was cut short before its header says nothing.
             match store::read_to_decide(&folder.join(&name)) {
                 Ok(read) => records.push((device, stage, read)),

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use fizeau_judge::evidence::file::OF_A_BUNDLE;
 use fizeau_record::file;
 use flate2::read::MultiGzDecoder;
-use signal_hook::low_level::emulate_default_handler;
+use signal_hook::{iterator::Handle, low_level::emulate_default_handler};
 use std::{
     collections::{BTreeSet, HashSet},
     ffi::OsStr,
@@ -46,6 +46,8 @@ pub fn is_archive(name: &str) -> bool {
 pub struct Scratch {
     root: PathBuf,
     count: usize,
+    /// Ends the thread that watches for signals.
+    watch: Handle,
 }
 
 impl Scratch {
@@ -64,25 +66,13 @@ impl Scratch {
             format!("cannot make {folder} for what archives hold: set TMPDIR to another folder")
         };
         made.with_context(words)?;
-        let scratch = Scratch { root, count: 0 };
-        scratch.goes_with_a_signal()?;
-        Ok(scratch)
-    }
-
-    /// Removes the folder where a signal ends the program before it is dropped.
-    fn goes_with_a_signal(&self) -> anyhow::Result<()> {
-        let (mut signals, root) = (signals::caught()?, self.root.clone());
-        let hear = move || {
-            if let Some(signal) = signals.forever().next() {
-                // Another thread may still write there.
-                for _ in 0..REMOVALS {
-                    let _ = fs::remove_dir_all(&root);
-                }
-                let _ = emulate_default_handler(signal);
+        match goes_with_a_signal(root.clone()) {
+            Ok(watch) => Ok(Scratch { root, count: 0, watch }),
+            Err(error) => {
+                let _ = fs::remove_dir(&root);
+                Err(error)
             }
-        };
-        thread::Builder::new().spawn(hear).context("cannot watch for Ctrl-C")?;
-        Ok(())
+        }
     }
 
     /// Unpacks an archive. Links and devices in it are left out.
@@ -94,6 +84,23 @@ impl Scratch {
         unpacked.error = unpack(path, &mut unpacked).err();
         unpacked
     }
+}
+
+/// Removes a folder where a signal ends the program before the folder's owner is dropped.
+fn goes_with_a_signal(root: PathBuf) -> anyhow::Result<Handle> {
+    let mut signals = signals::caught()?;
+    let watch = signals.handle();
+    let hear = move || {
+        if let Some(signal) = signals.forever().next() {
+            // Another thread may still write there.
+            for _ in 0..REMOVALS {
+                let _ = fs::remove_dir_all(&root);
+            }
+            let _ = emulate_default_handler(signal);
+        }
+    };
+    thread::Builder::new().spawn(hear).context("cannot watch for Ctrl-C")?;
+    Ok(watch)
 }
 
 /// What came of an archive.
@@ -114,6 +121,7 @@ const REMOVALS: usize = 5;
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        self.watch.close();
         // What is left there is of no use to anybody, and what refuses has no one to hear of it.
         let _ = fs::remove_dir_all(&self.root);
     }

@@ -2,8 +2,9 @@
 //! folder may hold anything.
 
 use super::archive::{Scratch, Unpacked, is_archive};
-use crate::cmd::output;
+use crate::cmd::{disk, output};
 use anyhow::Context as _;
+use fizeau_domain::text::counted;
 use fizeau_judge::{
     evidence::file::OF_A_BUNDLE,
     fleet::{
@@ -107,6 +108,7 @@ impl Finder {
         let before = self.found.len();
         self.given(path);
         let is_store = |one: &Found| matches!(one, Found::Store(..));
+        self.strangers(path, before);
         let own = &self.found[before..];
         if own.iter().all(is_store) || !own.iter().any(is_store) {
             return;
@@ -118,6 +120,34 @@ impl Finder {
             let Found::Store(path, _) = store else { continue };
             let why = "a store among bundles is refused: give a store as a path of its own";
             let words = format!("{}: {why}", output::shown(&path));
+            self.problems.add(Kind::Refused, words);
+        }
+    }
+
+    /// Leaves out files of a store that another user may have put there: a store has the sessions
+    /// of all nodes, and the latest of each counts.
+    fn strangers(&mut self, path: &Path, before: usize) {
+        let found = self.found.split_off(before);
+        let mut others = Vec::new();
+        for one in found {
+            match &one {
+                Found::Store(file, _) if file != path => {
+                    // Of a glob, the folder that has those of the dates.
+                    let store = if path.is_dir() { Some(path) } else { file.ancestors().nth(2) };
+                    let store = store.unwrap_or(path);
+                    match disk::stranger(store, file, &disk::owners(store)) {
+                        Some(whose) => others.push((file.clone(), whose)),
+                        None => self.found.push(one),
+                    }
+                }
+                _ => self.found.push(one),
+            }
+        }
+        if let Some((first, whose)) = others.first() {
+            let (place, count) = (output::shown(path), counted(others.len(), "file"));
+            let first = output::shown(first);
+            let why = "which others may have put there";
+            let words = format!("{place}: {count} left out, {why}: {first} is {whose}");
             self.problems.add(Kind::Refused, words);
         }
     }
@@ -174,6 +204,9 @@ impl Finder {
         }
         // What was seen already is read once, by whatever path and link.
         if !self.seen.insert((metadata.dev(), metadata.ino())) {
+            if !is_asked && path.is_symlink() {
+                self.other(path, "it is a link to what is read already");
+            }
             return;
         }
         if metadata.is_dir() {

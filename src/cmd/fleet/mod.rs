@@ -11,6 +11,8 @@ mod store;
 mod survey;
 mod which;
 
+pub use survey::said_of;
+
 use super::global::Global;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;

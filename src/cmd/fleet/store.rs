@@ -202,7 +202,7 @@ impl State {
         let Some(date) = first.date() else { return Ok(()) };
         if !self.known.contains_key(date) {
             let folder = self.writer.root.join(format!("date={date}"));
-            self.known.insert(date.to_owned(), sessions(&folder));
+            self.known.insert(date.to_owned(), sessions(&self.writer.root, &folder));
         }
         let known = self.known.entry(date.to_owned()).or_default();
         let key = (first.session.to_string(), first.run.to_string());
@@ -221,12 +221,16 @@ impl State {
     }
 }
 
-/// The sessions that a partition has.
-fn sessions(folder: &Path) -> Sessions {
-    let mut known = Sessions::new();
+/// The sessions that a partition of a store has, but for those of files that a survey leaves out,
+/// since another user may have put them there.
+fn sessions(root: &Path, folder: &Path) -> Sessions {
+    let (mut known, own) = (Sessions::new(), disk::owners(root));
     let Ok(entries) = fs::read_dir(folder) else { return known };
     let files = entries.flatten().map(|entry| entry.path());
     for path in files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")) {
+        if disk::stranger(root, &path, &own).is_some() {
+            continue;
+        }
         let Ok(file) = file::open(&path) else { continue };
         for line in BufReader::with_capacity(1 << 20, file).split(b'\n') {
             let Ok(line) = line else { break };

@@ -12,8 +12,13 @@ use crate::{
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
-use fizeau_domain::{text::counted, verdict::Verdict};
-use fizeau_judge::fleet::{problem::Kind, survey::Surveyed};
+use fizeau_device::clock;
+use fizeau_domain::{labels::Labels, text::counted, verdict::Verdict};
+use fizeau_judge::fleet::{
+    problem::Kind,
+    survey::{Options, Surveyed},
+    units::Window,
+};
 use fizeau_record::file::{Draft, Existing};
 use fizeau_report::format;
 use serde::Serialize;
@@ -92,6 +97,27 @@ pub fn run(args: &SurveyArgs, global: &Global) -> anyhow::Result<ExitCode> {
         output::say(&format!("{unwritten:#}"));
     }
     Ok(ExitCode::from(report.verdict.exit_code()))
+}
+
+/// What a survey says of all that lies below a path: text, page, table and Prometheus's text.
+///
+/// # Errors
+/// Where there is nothing to survey.
+pub fn said_of(path: &Path, catalogue: &Catalogue) -> anyhow::Result<[String; 4]> {
+    let how = read::How::new(false, None, None)?;
+    let gathered = which::gather(&[path.to_owned()], &how, catalogue)?;
+    let window = Window { latest: clock::utc_tomorrow(), ..Window::default() };
+    let options = Options { window, ..Options::default() };
+    let surveyed =
+        fizeau_judge::fleet::survey::survey(gathered, &options, &Labels::default(), None);
+    let mut table = Vec::new();
+    format::fleet::csv(&surveyed, &mut table)?;
+    Ok([
+        format::fleet::text(&surveyed.report),
+        format::fleet_page::page(&surveyed),
+        String::from_utf8(table)?,
+        format::fleet::prometheus(&surveyed.report),
+    ])
 }
 
 fn write_csv(path: &Path, surveyed: &Surveyed) -> anyhow::Result<()> {

@@ -106,7 +106,8 @@ pub fn surveyed(args: &Which, plan: Option<&Path>, global: &Global) -> anyhow::R
     };
     let mut options = options(args, &labels)?;
     let catalogue = Catalogue::load(global.data.as_deref())?;
-    let mut gathered = gather(args, &catalogue)?;
+    let how = How::new(args.from_records, args.signers.as_deref(), args.challenge.clone())?;
+    let mut gathered = gather(&args.paths, &how, &catalogue)?;
     if let Some(folder) = plan {
         let (retest, notes) = results::results(folder, &catalogue)?;
         notes.into_iter().for_each(|note| gathered.problems.add(Kind::HalfWritten, note));
@@ -158,11 +159,14 @@ fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {
     })
 }
 
-fn gather(args: &Which, catalogue: &Catalogue) -> anyhow::Result<Gathered> {
+/// Gathers what lies below some paths.
+///
+/// # Errors
+/// Where there is nothing.
+pub fn gather(paths: &[PathBuf], how: &How, catalogue: &Catalogue) -> anyhow::Result<Gathered> {
     let mut finder = Finder::default();
-    finder.paths(&args.paths)?;
-    let how = How::new(args.from_records, args.signers.as_deref(), args.challenge.clone())?;
-    let mut gathered = read::read(&finder.found, &how, catalogue, &Gather)?;
+    finder.paths(paths)?;
+    let mut gathered = read::read(&finder.found, how, catalogue, &Gather)?;
     finder.tell(&mut gathered);
     if gathered.is_empty() {
         let mut lines = gathered.problems.lines();

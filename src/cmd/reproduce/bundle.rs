@@ -158,12 +158,15 @@ impl Bundle {
     }
 }
 
-/// Compares the hashes of a bundle, judges its records again and compares the answers. Exit code 1
-/// where something differs.
+/// Compares the hashes of a bundle, judges its records again and compares the answers: what
+/// differs, or how many files are as they were, with the answer.
 ///
 /// # Errors
 /// Where there is no bundle, or it cannot be read.
-pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow::Result<ExitCode> {
+pub fn checked(
+    directory: &Path,
+    catalogue: &Catalogue,
+) -> anyhow::Result<Result<String, Vec<String>>> {
     let path = directory.join(FILE);
     let refuse = |why: String| Usage(format!("{}: {why}", output::shown(&path)));
     let text = file::read_text(&path, FILE_MAX).with_context(|| output::shown(&path))?;
@@ -204,21 +207,27 @@ pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow
         let (now, then) = (found.share, bundle.share);
         faults.push(format!("judged again its share is {now:?}, and it says {then:?}"));
     }
-    let shown = match faults.is_empty() {
-        true => format!(
-            "{} files have the hashes that are stated, and judged again the answer is the same: {}",
-            bundle.files.len(),
-            bundle.answer
-        ),
-        false => faults.join("\n"),
-    };
+    if !faults.is_empty() {
+        return Ok(Err(faults));
+    }
+    let (count, answer) = (bundle.files.len(), &bundle.answer);
+    let words = "files have the hashes that are stated, and judged again the answer is the same";
+    Ok(Ok(format!("{count} {words}: {answer}")))
+}
+
+/// Prints what [`checked`] says of a bundle. Exit code 1 where something differs.
+///
+/// # Errors
+/// As [`checked`].
+pub fn check(directory: &Path, catalogue: &Catalogue, global: &Global) -> anyhow::Result<ExitCode> {
+    let checked = checked(directory, catalogue)?;
+    let is_same = checked.is_ok();
+    let shown = checked.unwrap_or_else(|faults| faults.join("\n"));
     match global.json {
-        true => {
-            output::print_json(&serde_json::json!({ "same": faults.is_empty(), "said": shown }))?
-        }
+        true => output::print_json(&serde_json::json!({ "same": is_same, "said": shown }))?,
         false => output::print(&fizeau_domain::text::clean_lines(&shown))?,
     };
-    Ok(ExitCode::from(if faults.is_empty() { 0 } else { exit::FAILED }))
+    Ok(ExitCode::from(if is_same { 0 } else { exit::FAILED }))
 }
 
 /// Whether a path leads to a file below the bundle's directory.

@@ -10,7 +10,7 @@ mod functions;
 mod hipblaslt;
 mod hiprtc;
 mod limits;
-mod metrics;
+pub mod metrics;
 mod properties;
 mod sensors;
 mod status;

@@ -64,7 +64,7 @@ pub fn cpu_list(text: &str) -> BTreeSet<usize> {
     for range in text.trim().split(',') {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
         if let (Ok(from), Ok(to)) = (from.parse::<usize>(), to.parse::<usize>()) {
-            cpus.extend(from..=to.min(from + 65_536));
+            cpus.extend(from..=to.min(from.saturating_add(65_536)));
         }
     }
     cpus

@@ -114,6 +114,17 @@ fn place(gathered: &Gathered, row: &Kept, subject_of: &[u32]) -> Place {
     (columns[column::NODE], columns[column::DEVICE], subject_of[row.metric as usize])
 }
 
+/// Whether what other bundles say of a device is further from its values than healthy sessions are
+/// from each other. It is then known of neither how fast the device is, and both are no reference
+/// for others. `values` are logarithms of rates.
+pub fn is_apart([least, most]: Others, values: &[f64], least_effect: f64) -> bool {
+    if values.is_empty() {
+        return false;
+    }
+    let own = median(values);
+    (own - least).abs().max((most - own).abs()) > SLOW * least_effect
+}
+
 /// Makes each verdict of the fleet's rule inconclusive that another unsigned bundle is against.
 pub fn settle(strata: &Strata, survey: &mut Survey) {
     for (at, group) in strata.groups.iter().enumerate() {

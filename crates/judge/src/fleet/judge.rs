@@ -499,7 +499,8 @@ struct Weights {
 
 impl Weights {
     /// A node with more than twice the GPUs of the median node would decide what is usual: its GPUs
-    /// are judged, and are no reference. Where that leaves too few, all of them are.
+    /// are judged, and are no reference. Where that leaves too few, all of them are. What nobody
+    /// knows the truth of is never one: its sender could say what is usual.
     fn of(group: &Group, nodes: &[u32]) -> Weights {
         let node = |row: usize| nodes[group.gpu(row) as usize];
         let mut sizes: HashMap<u32, usize> = HashMap::new();
@@ -512,7 +513,10 @@ impl Weights {
         if left.collect::<HashSet<u32>>().len() < NODES_MIN {
             counts.fill(true);
         }
-        Weights { counts, nodes: sizes.len() }
+        let is_known = |row: &usize| group.of(*row).is_reference;
+        (0..group.len()).for_each(|row| counts[row] &= is_known(&row));
+        let known: HashSet<u32> = (0..group.len()).filter(is_known).map(node).collect();
+        Weights { counts, nodes: known.len() }
     }
 }
 

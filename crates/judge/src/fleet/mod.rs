@@ -107,6 +107,9 @@ pub struct Of {
     /// Whether a floor may fail the GPU. Not where the node's own acceptance has judged that, or
     /// others worked on the machine.
     pub floor_may_fail: bool,
+    /// Whether it is a reference for other GPUs. Not where bundles that nobody signed say different
+    /// things of it.
+    pub is_reference: bool,
 }
 
 impl Group {
@@ -118,7 +121,7 @@ impl Group {
     /// Adds a GPU by its index in the fleet, with the logarithms of the rates of its repeats, in
     /// order, of one session. One without repeats is not added.
     pub fn push(&mut self, gpu: u32, values: impl IntoIterator<Item = f64>) {
-        self.push_of(gpu, values, Of { sessions: 1, floor_may_fail: true });
+        self.push_of(gpu, values, Of { sessions: 1, floor_may_fail: true, is_reference: true });
     }
 
     /// The same, and what its repeats are of.

@@ -19,6 +19,9 @@ use std::collections::{BTreeMap, HashMap};
 /// The format of a plan, counted up when a field changes its meaning.
 pub const FORMAT: u32 = 1;
 
+/// Most sessions of a pair that are read: a plan has three at most.
+const SESSIONS_MAX: usize = 100;
+
 /// A device of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -192,9 +195,13 @@ impl Plan {
         let plan: Plan = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let own = plan.pairs.iter().filter_map(|pair| pair.repeats);
         let repeats = own.chain([plan.repeats]).max().unwrap_or_default();
+        let sessions = plan.pairs.iter().map(|pair| pair.sessions).max().unwrap_or_default();
         match plan.format {
-            FORMAT if repeats <= 1000 => Ok(plan),
-            FORMAT => Err(format!("{repeats} repeats: at most 1000 are read")),
+            FORMAT if repeats > 1000 => Err(format!("{repeats} repeats: at most 1000 are read")),
+            FORMAT if sessions > SESSIONS_MAX => {
+                Err(format!("{sessions} sessions: at most {SESSIONS_MAX} are read"))
+            }
+            FORMAT => Ok(plan),
             found => Err(format!("it has format {found}, and this fizeau reads format {FORMAT}")),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Group, Of,
-    dispute::{Disputes, Others},
+    dispute::{self, Disputes, Others},
     gather::{Gathered, Kept, column},
     problem::{Kind, Problems},
     row::ACCEPTANCE,
@@ -396,8 +396,10 @@ impl<'g> Builder<'g> {
             self.floors[at].push(latest.floor);
         }
         self.differences[at].extend(earlier.windows(2).map(|two| two[0] - two[1]));
-        made.groups[at].push_of(unit, self.values.iter().copied(), self.of(chosen));
         let others = made.disputes.others(self.gathered, latest, &made.subject_of);
+        let is_apart = |others| dispute::is_apart(others, &self.values, metric.least_effect());
+        let of = Of { is_reference: !others.is_some_and(is_apart), ..self.of(chosen) };
+        made.groups[at].push_of(unit, self.values.iter().copied(), of);
         made.others[at].push(others);
         made.origins[at].push(Origin { entry: latest.entry, metric: latest.metric });
     }
@@ -440,7 +442,8 @@ impl<'g> Builder<'g> {
                 || self.accepted.contains(&[columns[column::NODE], columns[column::SESSION]])
         };
         let floor_may_fail = !chosen.iter().any(|(_, kept)| kept.disturbed > 0 || is_judged(kept));
-        Of { sessions: sessions.len().min(usize::from(u16::MAX)) as u16, floor_may_fail }
+        let sessions = sessions.len().min(usize::from(u16::MAX)) as u16;
+        Of { sessions, floor_may_fail, is_reference: true }
     }
 
     /// Sets floors and least effects, names the strata, and says what is not compared.

@@ -376,8 +376,8 @@ fn presence(
         expected.nodes.keys().filter(is_unusable).map(|node| clean(node)).collect();
     let missing = expected.nodes.keys().filter(|node| is_absent(node) && !is_unusable(node));
     let missing: Vec<String> = missing.map(|node| clean(node)).collect();
-    let unexpected =
-        unlisted(gathered, expected).map(|entry| clean(gathered.told(entry as u32, column::NODE)));
+    let unexpected = unlisted(gathered, expected).into_iter();
+    let unexpected = unexpected.map(|entry| clean(gathered.told(entry as u32, column::NODE)));
     let unexpected: BTreeSet<String> = unexpected.filter(|node| !node.is_empty()).collect();
     let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
     for unit in &units.units {

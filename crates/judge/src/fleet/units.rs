@@ -199,13 +199,23 @@ fn in_window(
     counts
 }
 
-/// The entries of nodes that are not in the list.
-pub fn unlisted<'g>(
-    gathered: &'g Gathered,
-    expected: &'g Expected,
-) -> impl Iterator<Item = usize> + 'g {
-    let is_listed = |entry: u32| expected.named(gathered.told(entry, column::NODE)).is_some();
-    (0..gathered.entries.len()).filter(move |at| !is_listed(*at as u32))
+/// The entries of nodes that are not in the list. One name of the list is one node: the one that is
+/// called exactly so, else the only one whose name without its domain is that.
+pub fn unlisted(gathered: &Gathered, expected: &Expected) -> Vec<usize> {
+    let node = |at: &usize| gathered.entries[*at].columns[column::NODE];
+    let all: BTreeSet<u32> = (0..gathered.entries.len()).map(|at| node(&at)).collect();
+    let mut claims: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for name in all {
+        if let Some(listed) = expected.named(gathered.texts.text(name)) {
+            claims.entry(listed).or_default().push(name);
+        }
+    }
+    let one = |(listed, names): (&&str, &Vec<u32>)| match names[..] {
+        [only] => Some(only),
+        _ => names.iter().copied().find(|name| gathered.texts.text(*name) == *listed),
+    };
+    let listed: HashSet<u32> = claims.iter().filter_map(one).collect();
+    (0..gathered.entries.len()).filter(|at| !listed.contains(&node(at))).collect()
 }
 
 /// Leaves what is made up out where there is anything real, and says what mark the rest has.

@@ -46,6 +46,7 @@ mod profiles;
 mod progress;
 mod recording;
 mod records;
+mod scratch;
 mod sections;
 mod share;
 mod signals;

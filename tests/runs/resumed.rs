@@ -132,6 +132,13 @@ fn what_is_made_of_the_evidence_is_made_again_and_longer_records_are_unclear() {
     let other = forged(&place, record, &|text| text.replacen("\"elapsed\":", "\"elapsed\": ", 1));
     assert_eq!(other.code, Some(1), "{}{}", other.out, other.err);
     assert!(other.out.contains("is not the record that was decided on"), "{}", other.out);
+    // A hole of 1 TiB takes no room until somebody copies it.
+    let hole = fs::File::create(place.path("out/hole")).expect("made");
+    hole.set_len(1 << 40).expect("its length");
+    let long = verify(&place, &[]);
+    assert_eq!(long.code, Some(1), "{}{}", long.out, long.err);
+    assert!(long.out.contains("hole: it is longer than any file of a bundle"), "{}", long.out);
+    fs::remove_file(place.path("out/hole")).expect("removed");
     let stray = forged(&place, "notes.txt", &|_| "PASS".into());
     assert_eq!(stray.code, Some(4), "{}", stray.out);
     assert!(stray.out.contains("notes.txt: it is no evidence"), "{}", stray.out);

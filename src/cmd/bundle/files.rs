@@ -1,7 +1,7 @@
 //! The files of a bundle on disk.
 
 use super::derived;
-use crate::cmd::{child::MESSAGES, output};
+use crate::cmd::{child::MESSAGES, output, scratch::Scratch};
 use anyhow::{Context as _, bail};
 use fizeau_domain::{
     node_state::NodeState,
@@ -21,9 +21,8 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
-    fs::{self, DirBuilder},
+    fs,
     io::{self, Read as _},
-    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -32,6 +31,13 @@ pub const FILES_MAX: usize = 100_000;
 
 /// Longest file of a bundle that is read whole, but for records.
 pub const FILE_MAX: u64 = 256 << 20;
+
+/// Longest file of a bundle: that of a record. A file with a hole in it takes no room and may have
+/// any length.
+const BYTES_MAX: u64 = store::RECORD_MAX;
+
+/// Why a file can be none of a bundle.
+const TOO_LONG: &str = "it is longer than any file of a bundle";
 
 /// A file of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +71,9 @@ pub fn list(directory: &Path) -> anyhow::Result<Vec<Listed>> {
             let strange = match () {
                 () if name.to_str().is_none() => Some("its name is not UTF-8".to_owned()),
                 () if !kind.is_file() => Some("it is a link or no plain file".to_owned()),
+                () if entry.metadata().is_ok_and(|file| file.len() > BYTES_MAX) => {
+                    Some(TOO_LONG.to_owned())
+                }
                 () => None,
             };
             all.push(Listed { path, at, strange });
@@ -124,44 +133,38 @@ pub fn is_profile(path: &str) -> bool {
 /// A copy of the plain files of a bundle that this user alone can reach: what is checked is then
 /// what is read, whoever may write to the bundle meanwhile. It goes away with this.
 pub struct Copy {
-    root: PathBuf,
+    scratch: Scratch,
 }
 
 impl Copy {
     /// Copies the files that were listed.
     ///
     /// # Errors
-    /// Where one cannot be read or written.
+    /// Where one cannot be read or written, or there is no room for them.
     pub fn of(files: &[Listed]) -> anyhow::Result<Copy> {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).context("no random numbers for a folder's name")?;
-        let name = format!("fizeau-verify-{:016x}", u64::from_le_bytes(random));
-        let root = std::env::temp_dir().join(name);
-        let folder = output::shown(&root);
-        let words = || format!("cannot copy the bundle to {folder}: set TMPDIR to another folder");
-        DirBuilder::new().mode(0o700).create(&root).with_context(words)?;
-        let copy = Copy { root };
+        let copy = Copy { scratch: Scratch::new("verify", "for a copy of the bundle")? };
         for listed in files.iter().filter(|listed| listed.strange.is_none()) {
-            let to = copy.root.join(&listed.path);
-            let folder = to.parent().unwrap_or(&copy.root);
-            fs::create_dir_all(folder).with_context(words)?;
-            let mut from = file::open(&listed.at).with_context(|| output::shown(&listed.at))?;
+            let place = || output::shown(&listed.at);
+            let to = copy.root().join(&listed.path);
+            let words = || format!("cannot copy {} to {}", place(), output::shown(&to));
+            fs::create_dir_all(to.parent().unwrap_or(copy.root())).with_context(words)?;
+            let from = file::open(&listed.at).with_context(place)?;
+            copy.scratch
+                .has_room(from.metadata().with_context(place)?.len())
+                .with_context(words)?;
             let mut to = fs::File::create(&to).with_context(words)?;
-            io::copy(&mut from, &mut to).with_context(words)?;
+            // One that grows meanwhile is no longer what was listed.
+            let length = io::copy(&mut from.take(BYTES_MAX + 1), &mut to).with_context(words)?;
+            if length > BYTES_MAX {
+                bail!("{}: {TOO_LONG}", place());
+            }
         }
         Ok(copy)
     }
 
     /// Where it is.
     pub fn root(&self) -> &Path {
-        &self.root
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        // What is left there is of no use to anybody, and what refuses has no one to hear of it.
-        let _ = fs::remove_dir_all(&self.root);
+        self.scratch.root()
     }
 }
 
@@ -193,6 +196,9 @@ pub fn hash(path: &Path) -> anyhow::Result<(String, u64)> {
         }
         hash.update(&buffer[..length]);
         size += length as u64;
+        if size > BYTES_MAX {
+            bail!("{}: {TOO_LONG}", place());
+        }
     }
 }
 

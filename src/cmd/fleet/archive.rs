@@ -1,20 +1,16 @@
 //! Archives of bundles, unpacked into a folder of this process that goes away with it. An archive
 //! may come from anybody: nothing of it is written outside of its folder, and its size has a limit.
 
-use crate::cmd::{bundle::files::FILES_MAX, output, signals};
-use anyhow::Context as _;
+use crate::cmd::{bundle::files::FILES_MAX, scratch::Scratch};
 use fizeau_judge::evidence::file::OF_A_BUNDLE;
 use fizeau_record::file;
 use flate2::read::MultiGzDecoder;
-use signal_hook::{iterator::Handle, low_level::emulate_default_handler};
 use std::{
     collections::{BTreeSet, HashSet},
     ffi::OsStr,
-    fs::{self, DirBuilder},
+    fs,
     io::{self, BufReader, Read},
-    os::unix::fs::DirBuilderExt as _,
     path::{Component, Path, PathBuf},
-    thread,
 };
 use tar::{Archive, EntryType};
 
@@ -28,9 +24,6 @@ const PACKED_MAX: u64 = 300;
 /// Bytes that any archive may unpack to.
 const BYTES_FREE: u64 = 1 << 30;
 
-/// The inverse of the share of a file system that stays free: 20 is 5 %.
-const FREE_PART: u64 = 20;
-
 /// Most files and folders of one archive: those of one bundle.
 const ENTRIES_MAX: usize = FILES_MAX;
 
@@ -43,64 +36,30 @@ pub fn is_archive(name: &str) -> bool {
 }
 
 /// The folder that archives are unpacked into.
-pub struct Scratch {
-    root: PathBuf,
+pub struct Unpacker {
+    scratch: Scratch,
     count: usize,
-    /// Ends the thread that watches for signals.
-    watch: Handle,
 }
 
-impl Scratch {
-    /// Makes one below the system's folder for such (`TMPDIR`), which this user alone can enter.
+impl Unpacker {
+    /// Makes it.
     ///
     /// # Errors
     /// Where the file system refuses.
-    pub fn new() -> anyhow::Result<Scratch> {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).context("no random numbers for a folder's name")?;
-        let name = format!("fizeau-fleet-{:016x}", u64::from_le_bytes(random));
-        let root = std::env::temp_dir().join(name);
-        let made = DirBuilder::new().mode(0o700).create(&root);
-        let words = || {
-            let folder = output::shown(&root);
-            format!("cannot make {folder} for what archives hold: set TMPDIR to another folder")
-        };
-        made.with_context(words)?;
-        match goes_with_a_signal(root.clone()) {
-            Ok(watch) => Ok(Scratch { root, count: 0, watch }),
-            Err(error) => {
-                let _ = fs::remove_dir(&root);
-                Err(error)
-            }
-        }
+    pub fn new() -> anyhow::Result<Unpacker> {
+        let scratch = Scratch::new("fleet", "for what archives hold")?;
+        Ok(Unpacker { scratch, count: 0 })
     }
 
     /// Unpacks an archive. Links and devices in it are left out.
     pub fn unpack(&mut self, path: &Path) -> Unpacked {
         let name = path.file_name().unwrap_or_default();
-        let folder = self.root.join(self.count.to_string()).join(name);
+        let folder = self.scratch.root().join(self.count.to_string()).join(name);
         self.count += 1;
         let mut unpacked = Unpacked { folder, twice: None, empty: Vec::new(), error: None };
-        unpacked.error = unpack(path, &mut unpacked).err();
+        unpacked.error = unpack(path, &self.scratch, &mut unpacked).err();
         unpacked
     }
-}
-
-/// Removes a folder where a signal ends the program before the folder's owner is dropped.
-fn goes_with_a_signal(root: PathBuf) -> anyhow::Result<Handle> {
-    let mut signals = signals::caught()?;
-    let watch = signals.handle();
-    let hear = move || {
-        if let Some(signal) = signals.forever().next() {
-            // Another thread may still write there.
-            for _ in 0..REMOVALS {
-                let _ = fs::remove_dir_all(&root);
-            }
-            let _ = emulate_default_handler(signal);
-        }
-    };
-    thread::Builder::new().spawn(hear).context("cannot watch for Ctrl-C")?;
-    Ok(watch)
 }
 
 /// What came of an archive.
@@ -116,20 +75,9 @@ pub struct Unpacked {
     pub error: Option<io::Error>,
 }
 
-/// Attempts to remove a folder that another thread may still write to.
-const REMOVALS: usize = 5;
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.watch.close();
-        // What is left there is of no use to anybody, and what refuses has no one to hear of it.
-        let _ = fs::remove_dir_all(&self.root);
-    }
-}
-
-fn unpack(path: &Path, unpacked: &mut Unpacked) -> io::Result<()> {
+fn unpack(path: &Path, scratch: &Scratch, unpacked: &mut Unpacked) -> io::Result<()> {
     let mut names = Names::default();
-    let read = unpack_files(path, unpacked, &mut names);
+    let read = unpack_files(path, scratch, unpacked, &mut names);
     unpacked.empty = names.empty();
     read
 }
@@ -178,7 +126,12 @@ impl Names {
     }
 }
 
-fn unpack_files(path: &Path, unpacked: &mut Unpacked, names: &mut Names) -> io::Result<()> {
+fn unpack_files(
+    path: &Path,
+    scratch: &Scratch,
+    unpacked: &mut Unpacked,
+    names: &mut Names,
+) -> io::Result<()> {
     let folder = &unpacked.folder;
     fs::create_dir_all(folder)?;
     let file = file::open(path)?;
@@ -220,7 +173,7 @@ fn unpack_files(path: &Path, unpacked: &mut Unpacked, names: &mut Names) -> io::
         if kind == EntryType::Directory {
             continue;
         }
-        has_room(folder, entry.size())?;
+        scratch.has_room(entry.size())?;
         entry.unpack_in(folder)?;
         if let Some(again) = seen.replace(name) {
             unpacked.twice.get_or_insert(again);
@@ -233,15 +186,4 @@ fn unpack_files(path: &Path, unpacked: &mut Unpacked, names: &mut Names) -> io::
 fn below(path: &Path) -> PathBuf {
     let names = path.components().filter(|part| matches!(part, Component::Normal(_)));
     names.collect()
-}
-
-/// Refuses to fill the file system of a folder.
-fn has_room(folder: &Path, bytes: u64) -> io::Result<()> {
-    let system = rustix::fs::statvfs(folder)?;
-    let [free, all] = [system.f_bavail, system.f_blocks].map(|count| count * system.f_frsize);
-    if free.saturating_sub(bytes) >= all / FREE_PART {
-        return Ok(());
-    }
-    let words = format!("{} MiB are free in TMPDIR: set it to a folder with more", free >> 20);
-    Err(io::Error::other(words))
 }

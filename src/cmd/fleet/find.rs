@@ -1,7 +1,7 @@
 //! What paths lead to: bundles, records, and files of stores. Links may lead in circles, and a
 //! folder may hold anything.
 
-use super::archive::{Scratch, Unpacked, is_archive};
+use super::archive::{Unpacked, Unpacker, is_archive};
 use crate::cmd::{disk, output};
 use anyhow::Context as _;
 use fizeau_domain::text::counted;
@@ -63,7 +63,7 @@ pub struct Finder {
     /// Folders and files that were seen, by device and inode.
     seen: HashSet<(u64, u64)>,
     /// Where archives were unpacked: it goes away with this.
-    scratch: Option<Scratch>,
+    archives: Option<Unpacker>,
 }
 
 impl Finder {
@@ -246,14 +246,14 @@ impl Finder {
         if depth >= DEPTH_MAX {
             return self.unreadable(path, "it is too deep below the path that was given");
         }
-        if self.scratch.is_none() {
-            match Scratch::new() {
-                Ok(scratch) => self.scratch = Some(scratch),
+        if self.archives.is_none() {
+            match Unpacker::new() {
+                Ok(archives) => self.archives = Some(archives),
                 Err(error) => return self.unreadable(path, &format!("{error:#}")),
             }
         }
-        let Some(scratch) = &mut self.scratch else { return };
-        let Unpacked { folder, twice, empty, error } = scratch.unpack(path);
+        let Some(archives) = &mut self.archives else { return };
+        let Unpacked { folder, twice, empty, error } = archives.unpack(path);
         let place = output::shown(path);
         if let Some(error) = error {
             let words = format!(

@@ -170,7 +170,7 @@ fn hosts_lacking(left_out: &str) -> Vec<String> {
     let folder = Path::new("crates/device/src/host/gemm");
     let mut lacking = Vec::new();
     for (id, host) in crate::data::files::<HostFile>("hosts") {
-        // Arm's cores are measured by portable code alone, and the book says so.
+        // Arm's cores are measured by portable code alone, as docs/generations.md says.
         if !["AMD", "Intel"].contains(&&*host.vendor) {
             continue;
         }

@@ -534,3 +534,47 @@ fn labels_are_kept_with_rates_in_both_formats() {
         assert_eq!(Measured::parse(&text).unwrap().judge(), found);
     }
 }
+
+/// The matrices that p2pBandwidthLatencyTest and nvbandwidth print are read as they are.
+#[test]
+fn matrices_of_other_programs_are_read() {
+    let rows = |slow: f64| -> String {
+        let cell = |row: usize, column: usize| match (row == column, row == 3 || column == 3) {
+            (true, _) => "N/A".to_owned(),
+            (_, is_slow) => {
+                format!("{:.2}", if is_slow { slow } else { 391.5 } + row as f64 / 10.0)
+            }
+        };
+        let row = |row: usize| {
+            let cells: Vec<String> = (0..8).map(|column| cell(row, column)).collect();
+            format!("{row:>6} {}\n", cells.join("   "))
+        };
+        (0..8).map(row).collect()
+    };
+    let columns = "   0   1   2   3   4   5   6   7\n";
+    let heading = "memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)";
+    let text = |slow| format!("{heading}\n{columns}{}\nSUM 1234.5\n", rows(slow));
+    let measured = Measured::parse(&text(391.5)).expect("a matrix");
+    assert_eq!(measured.exchanges.len(), 56);
+    let one = &measured.exchanges[0];
+    assert_eq!((one.rank_a, one.rank_b, one.bytes_per_second), (0, 1, Some(391.5e9)));
+    assert_eq!(measured.judge().answer, Answer::Nobody);
+    let Answer::Named(named) = Measured::parse(&text(200.0)).expect("a matrix").judge().answer
+    else {
+        panic!("nobody is named")
+    };
+    assert_eq!(named.ranks.iter().map(|slow| slow.rank).collect::<Vec<_>>(), [3]);
+    let cuda = |title: &str| format!("{title}\n   D\\D  {columns}{}", rows(391.5));
+    let p2p = "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)";
+    let latency = cuda("P2P=Enabled Latency Matrix (us)");
+    let whole = format!("{}\n{latency}", cuda(p2p));
+    assert_eq!(Measured::parse(&whole).expect("one of rates").exchanges.len(), 56);
+    for (text, words) in [
+        (latency, "does not end in (GB/s)"),
+        (format!("{}\n{}", cuda(p2p), cuda("Bidirectional Bandwidth Matrix (GB/s)")), "2 matrices"),
+        ("0 1 45.2\n0 2 45.1\n".to_owned(), "p2pBandwidthLatencyTest"),
+    ] {
+        let why = Measured::parse(&text).expect_err("refused").to_string();
+        assert!(why.contains(words), "{words}: {why}");
+    }
+}

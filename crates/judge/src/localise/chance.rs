@@ -13,21 +13,21 @@
 /// Probability at most of naming a rank by chance, where healthy rates have any distribution.
 pub const CHANCE_MAX: f64 = 0.05;
 
-/// The probability, at most, that one of `suspects` gets rates as low as these by chance.
+/// The probability, at most, that one of `suspects` gets rates as low as these by chance, where
+/// `others` are all rates that are not its own, ascending.
 ///
 /// Where slow ends is not known: each of the rates in `own` is tried. Half of the probability is
 /// kept for a suspect that is slow in all of its exchanges, the other half is shared by those that
 /// are slow in some.
-pub fn p_of_any(own: &[f64], pool: &[f64], suspects: usize) -> f64 {
-    let (mut own, mut pool) = (own.to_vec(), pool.to_vec());
+pub fn p_of_any(own: &[f64], others: &[f64], suspects: usize) -> f64 {
+    let mut own = own.to_vec();
     own.sort_by(f64::total_cmp);
-    pool.sort_by(f64::total_cmp);
     let count = own.len();
     let p = |slow: usize| {
         let limit = own[slow - 1];
-        let as_slow = pool.partition_point(|rate| *rate <= limit);
         let own_slow = own.partition_point(|rate| *rate <= limit);
-        p_of_count(suspects, pool.len(), as_slow, [count, own_slow])
+        let as_slow = own_slow + others.partition_point(|rate| *rate <= limit);
+        p_of_count(suspects, count + others.len(), as_slow, [count, own_slow])
     };
     (1..=count).map(p).fold(1.0, f64::min)
 }
@@ -73,7 +73,9 @@ mod tests {
 
     /// Shares of which the first ones are a suspect's own.
     fn p(own: &[f64], others: &[f64], suspects: usize) -> f64 {
-        p_of_any(own, &[own, others].concat(), suspects)
+        let mut others = others.to_vec();
+        others.sort_by(f64::total_cmp);
+        p_of_any(own, &others, suspects)
     }
 
     #[test]

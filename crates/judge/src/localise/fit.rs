@@ -8,6 +8,7 @@
 
 use super::{
     Exchange, chance,
+    marks::{Marks, Suspect},
     odds::{Noise, log_odds},
 };
 use fizeau_domain::stats::quantile::{median, median_absolute_deviation};
@@ -79,15 +80,6 @@ const CLIP: f64 = 2.5;
 /// ... which leaves a normal distribution this standard deviation.
 const DEVIATION_OF_CLIPPED: f64 = 0.9887;
 
-/// A suspect: a rank, or the link between two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Suspect {
-    /// A rank.
-    Rank(u32),
-    /// What lies between two ranks, the lower one first.
-    Link(u32, u32),
-}
-
 /// Rates, and where they are from.
 pub struct Rates<'e> {
     exchanges: &'e [Exchange],
@@ -97,6 +89,10 @@ pub struct Rates<'e> {
     of_rank: Vec<Vec<usize>>,
     /// The exchanges of each pair, the lower rank first.
     of_pair: BTreeMap<(u32, u32), Vec<usize>>,
+    /// Exchanges that are compared with others, in the order of pairs.
+    judged: Vec<usize>,
+    /// Of each exchange the places of its two ranks and of its pair among [`Marks`].
+    places: Vec<[usize; 3]>,
 }
 
 /// An explanation of rates.
@@ -135,12 +131,45 @@ impl<'e> Rates<'e> {
                 of_pair.entry(exchange.pair()).or_default().push(at);
             }
         }
-        Rates { exchanges, near, of_rank, of_pair }
+        let judged: Vec<usize> = of_pair.values().flatten().copied().collect();
+        let mut places = vec![[0; 3]; exchanges.len()];
+        for (place, of) in (hosts.len()..).zip(of_pair.values()) {
+            for &at in of {
+                let Exchange { one, other, .. } = exchanges[at];
+                places[at] = [one as usize, other as usize, place];
+            }
+        }
+        Rates { exchanges, near, of_rank, of_pair, judged, places }
     }
 
     /// Exchanges that are compared with others.
     fn judged(&self) -> impl Iterator<Item = usize> {
-        self.of_pair.values().flatten().copied()
+        self.judged.iter().copied()
+    }
+
+    /// The place of a suspect among [`Marks`].
+    fn place(&self, suspect: Suspect) -> usize {
+        match suspect {
+            Suspect::Rank(rank) => rank as usize,
+            Suspect::Link(one, other) => self.places[self.of_pair[&(one, other)][0]][2],
+        }
+    }
+
+    fn marks(&self, named: impl IntoIterator<Item = Suspect>) -> Marks {
+        let places = self.of_rank.len() + self.of_pair.len();
+        let mut marks = Marks { marks: vec![false; places], count: 0 };
+        named.into_iter().for_each(|suspect| marks.set(self.place(suspect), true));
+        marks
+    }
+
+    /// How many of the marked suspects an exchange is of.
+    fn touches(&self, at: usize, named: &Marks) -> usize {
+        self.places[at].iter().filter(|place| named.marks[**place]).count()
+    }
+
+    /// Whether a marked suspect other than this one, which took part in it, touches an exchange.
+    fn is_of_other(&self, at: usize, named: &Marks, place: usize) -> bool {
+        self.touches(at, named) > usize::from(named.marks[place])
     }
 
     fn rate(&self, at: usize) -> f64 {
@@ -168,8 +197,20 @@ impl<'e> Rates<'e> {
     fn beyond_chance(&self, fit: Fit) -> Fit {
         let mut named: Vec<(Suspect, f64)> = fit.named.clone();
         loop {
-            let suspects: BTreeSet<Suspect> = named.iter().map(|(suspect, _)| *suspect).collect();
-            let p = named.iter().map(|(suspect, _)| self.p_by_chance(*suspect, &suspects, &fit));
+            let marks = self.marks(named.iter().map(|(suspect, _)| *suspect));
+            let untouched = self.judged().filter(|&at| self.touches(at, &marks) == 0);
+            let mut untouched: Vec<f64> = untouched.filter_map(|at| fit.shares[at]).collect();
+            untouched.sort_by(f64::total_cmp);
+            let of_kind = |is_rank: bool| {
+                let is_so = |one: &&(Suspect, f64)| matches!(one.0, Suspect::Rank(_)) == is_rank;
+                named.iter().filter(is_so).count()
+            };
+            let healthy = Healthy {
+                shares: &untouched,
+                ranks: self.of_rank.len() + 1 - of_kind(true).max(1),
+                links: self.of_pair.len() + 1 - of_kind(false).max(1),
+            };
+            let p = named.iter().map(|one| self.p_by_chance(one.0, &marks, &fit, &healthy));
             let worst = p.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
             let Some((at, _)) = worst.filter(|(_, p)| *p >= chance::CHANCE_MAX) else { break };
             named.remove(at);
@@ -177,8 +218,8 @@ impl<'e> Rates<'e> {
         if named.len() == fit.named.len() {
             return fit;
         }
-        let suspects: BTreeSet<Suspect> = named.iter().map(|(suspect, _)| *suspect).collect();
-        let Some(look) = self.look(&suspects, None) else { return fit };
+        let marks = self.marks(named.iter().map(|(suspect, _)| *suspect));
+        let Some(look) = self.look(&marks, None) else { return fit };
         let mut shares = vec![None; self.exchanges.len()];
         for at in self.judged() {
             shares[at] = Some(self.share(at, look.levels));
@@ -189,41 +230,22 @@ impl<'e> Rates<'e> {
 
     /// The probability, at most, that chance gives any suspect of this kind rates as low as this
     /// one's, by the exchanges that no other of the suspects touches.
-    fn p_by_chance(&self, suspect: Suspect, named: &BTreeSet<Suspect>, fit: &Fit) -> f64 {
-        let (mut own, mut pool) = (Vec::new(), Vec::new());
-        for at in self.judged() {
-            let exchange = &self.exchanges[at];
-            let Some(share) = fit.shares[at] else { continue };
-            if exchange.touched_by_other(named, suspect) {
-                continue;
-            }
-            pool.push(share);
-            if exchange.has(suspect) {
-                own.push(share);
-            }
-        }
-        let all = match suspect {
-            Suspect::Rank(_) => self.of_rank.len(),
-            Suspect::Link(..) => self.of_pair.len(),
+    fn p_by_chance(&self, suspect: Suspect, named: &Marks, fit: &Fit, healthy: &Healthy) -> f64 {
+        let (own, all) = match suspect {
+            Suspect::Rank(rank) => (&self.of_rank[rank as usize], healthy.ranks),
+            Suspect::Link(one, other) => (&self.of_pair[&(one, other)], healthy.links),
         };
-        let others_named = named
-            .iter()
-            .filter(|one| {
-                matches!(
-                    (one, suspect),
-                    (Suspect::Rank(_), Suspect::Rank(_)) | (Suspect::Link(..), Suspect::Link(..))
-                )
-            })
-            .count()
-            - 1;
-        chance::p_of_any(&own, &pool, all - others_named)
+        let place = self.place(suspect);
+        let own = own.iter().filter(|&&at| !self.is_of_other(at, named, place));
+        let own: Vec<f64> = own.filter_map(|&at| fit.shares[at]).collect();
+        chance::p_of_any(&own, healthy.shares, all)
     }
 
     fn explain_from(&self, start: f64) -> Option<Fit> {
-        let mut look = self.look(&self.slowest(start), None)?;
+        let mut look = self.look(&self.marks(self.slowest(start)), None)?;
         let mut fit = self.name(&look);
         for _ in 0..PASSES_MAX {
-            look = self.look(&fit.suspects(), Some(&look))?;
+            look = self.look(&self.marks(fit.suspects()), Some(&look))?;
             let next = self.name(&look);
             let settled = fit.suspects() == next.suspects();
             fit = next;
@@ -236,9 +258,8 @@ impl<'e> Rates<'e> {
     }
 
     /// This share of all ranks: those whose median rate is lowest.
-    fn slowest(&self, share: f64) -> BTreeSet<Suspect> {
-        let all: Vec<usize> = self.judged().collect();
-        let levels = self.levels(&all, [f64::NAN; 2]);
+    fn slowest(&self, share: f64) -> Vec<Suspect> {
+        let levels = self.levels(&self.judged, [f64::NAN; 2]);
         let typical = |rank: usize| {
             let of = self.of_rank[rank].iter();
             let shares: Vec<f64> = of.map(|&at| self.share(at, levels)).collect();
@@ -266,14 +287,14 @@ impl<'e> Rates<'e> {
     }
 
     /// What exchanges look like that no suspect touches. None where there are none.
-    fn look(&self, suspects: &BTreeSet<Suspect>, before: Option<&Look>) -> Option<Look> {
-        let all: Vec<usize> = self.judged().collect();
-        let is_untouched = |at: &usize| !self.exchanges[*at].touched_by(suspects);
+    fn look(&self, suspects: &Marks, before: Option<&Look>) -> Option<Look> {
+        let all = &self.judged;
+        let is_untouched = |at: &usize| self.touches(*at, suspects) == 0;
         let untouched: Vec<usize> = all.iter().copied().filter(is_untouched).collect();
         if untouched.is_empty() {
             return None;
         }
-        let before = before.map_or_else(|| self.levels(&all, [f64::NAN; 2]), |look| look.levels);
+        let before = before.map_or_else(|| self.levels(all, [f64::NAN; 2]), |look| look.levels);
         let levels = self.levels(&untouched, before);
         let residual = |at: &usize| self.share(*at, levels) - 1.0;
         let residuals: Vec<f64> = untouched.iter().map(residual).collect();
@@ -318,10 +339,9 @@ impl<'e> Rates<'e> {
         let named = naming.named;
         let odds: f64 = named.iter().map(|(_, odds)| odds).sum();
         let gain = odds + log_prior_of_named(named.len(), self.of_rank.len());
-        let healthy = |at: usize| {
-            let level = look.levels[usize::from(self.near[at])].max(f64::MIN_POSITIVE);
-            look.noise.log_density(share(at)) - level.ln()
-        };
+        let densities = look.noise.densities();
+        let levels = look.levels.map(|level| level.max(f64::MIN_POSITIVE).ln());
+        let healthy = |at: usize| densities.log(share(at)) - levels[usize::from(self.near[at])];
         let likelihood = gain + self.judged().map(healthy).sum::<f64>();
         Fit { named, noise: look.noise, differ: look.differ, shares, doubt, likelihood }
     }
@@ -360,6 +380,15 @@ struct Look {
     differ: f64,
 }
 
+/// Exchanges that no named suspect touches, and how many suspects of each kind chance may meet:
+/// the one that is tried, and those that are not named.
+struct Healthy<'f> {
+    /// Rates as shares, ascending.
+    shares: &'f [f64],
+    ranks: usize,
+    links: usize,
+}
+
 /// Suspects as they are named one by one.
 struct Naming<'r> {
     rates: &'r Rates<'r>,
@@ -369,15 +398,20 @@ struct Naming<'r> {
 }
 
 impl Naming<'_> {
+    fn marks(&self) -> Marks {
+        self.rates.marks(self.named.iter().map(|(suspect, _)| *suspect))
+    }
+
     /// A suspect's exchanges that no other one which is named explains: their rates as shares,
     /// ascending, and their pairs.
-    fn own(&self, suspect: Suspect, named: &BTreeSet<Suspect>) -> Vec<(f64, (u32, u32))> {
+    fn own(&self, suspect: Suspect, named: &Marks) -> Vec<(f64, (u32, u32))> {
         let rates = self.rates;
         let of = match suspect {
             Suspect::Rank(rank) => &rates.of_rank[rank as usize],
             Suspect::Link(one, other) => &rates.of_pair[&(one, other)],
         };
-        let own = of.iter().filter(|&&at| !rates.exchanges[at].touched_by_other(named, suspect));
+        let place = rates.place(suspect);
+        let own = of.iter().filter(|&&at| !rates.is_of_other(at, named, place));
         let mut own: Vec<(f64, (u32, u32))> =
             own.filter_map(|&at| Some((self.shares[at]?, rates.exchanges[at].pair()))).collect();
         own.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -386,12 +420,12 @@ impl Naming<'_> {
 
     /// By how much the logarithm of a suspect's odds, from what others that are named do not
     /// explain, is above the threshold.
-    fn margin(&self, suspect: Suspect, named: &BTreeSet<Suspect>) -> f64 {
+    fn margin(&self, suspect: Suspect, named: &Marks) -> f64 {
         self.margin_with(self.look.weighed, suspect, named)
     }
 
     /// The same, weighed with a noise.
-    fn margin_with(&self, noise: Noise, suspect: Suspect, named: &BTreeSet<Suspect>) -> f64 {
+    fn margin_with(&self, noise: Noise, suspect: Suspect, named: &Marks) -> f64 {
         let own = self.own(suspect, named);
         let shares: Vec<f64> = own.iter().map(|(share, _)| *share).collect();
         if let Suspect::Link(one, other) = suspect {
@@ -403,7 +437,7 @@ impl Naming<'_> {
                 return f64::NEG_INFINITY;
             }
         }
-        let others_named = named.len() - usize::from(named.contains(&suspect));
+        let others_named = named.count - usize::from(named.marks[self.rates.place(suspect)]);
         let threshold = self.rates.threshold(suspect, others_named);
         let margin = log_odds(&shares, noise) - threshold;
         if margin <= 0.0 || matches!(suspect, Suspect::Link(..)) {
@@ -431,7 +465,7 @@ impl Naming<'_> {
     /// Whether one of two ranks was slow with a third too, and is likelier slow with others than
     /// not: then the link between them is not to blame. Now and then congestion slows one of
     /// theirs as of anybody.
-    fn is_slow_elsewhere(&self, ranks: [u32; 2], named: &BTreeSet<Suspect>) -> bool {
+    fn is_slow_elsewhere(&self, ranks: [u32; 2], named: &Marks) -> bool {
         ranks.into_iter().any(|rank| {
             let own = self.own(Suspect::Rank(rank), named).into_iter();
             let elsewhere = own.filter(|(_, pair)| *pair != (ranks[0], ranks[1]));
@@ -446,24 +480,25 @@ impl Naming<'_> {
         let links = self.rates.of_pair.iter().filter(|(_, of)| of.len() >= LINK_EXCHANGES_MIN);
         let links = links.map(|(&(one, other), _)| Suspect::Link(one, other));
         let candidates: Vec<Suspect> = ranks.chain(links).collect();
-        let mut named: BTreeSet<Suspect> = self.named.iter().map(|(one, _)| *one).collect();
+        let rates = self.rates;
+        let mut named = self.marks();
         let mut margins: Vec<f64> =
             candidates.iter().map(|&suspect| self.margin(suspect, &named)).collect();
         for (margin, suspect) in margins.iter_mut().zip(&candidates) {
-            if named.contains(suspect) {
+            if named.marks[rates.place(*suspect)] {
                 *margin = f64::NEG_INFINITY;
             }
         }
         // Half of all ranks at most: beyond that the explanation is dropped.
-        while 2 * named.len() <= self.rates.of_rank.len() {
+        while 2 * named.count <= rates.of_rank.len() {
             let best = (0..candidates.len()).max_by(|&a, &b| margins[a].total_cmp(&margins[b]));
             let more = |&best: &usize| {
                 margins[best].is_finite() && self.margin(candidates[best], &named) > 0.0
             };
             let Some(best) = best.filter(more) else { return };
             let suspect = candidates[best];
-            let odds = self.margin(suspect, &named) + self.rates.threshold(suspect, named.len());
-            named.insert(suspect);
+            let odds = self.margin(suspect, &named) + rates.threshold(suspect, named.count);
+            named.set(rates.place(suspect), true);
             self.named.push((suspect, odds));
             margins[best] = f64::NEG_INFINITY;
             let near: BTreeSet<u32> = self.partners(suspect);
@@ -472,7 +507,7 @@ impl Naming<'_> {
                     Suspect::Rank(rank) => near.contains(&rank),
                     Suspect::Link(one, other) => near.contains(&one) || near.contains(&other),
                 };
-                if affected && !named.contains(&candidate) {
+                if affected && !named.marks[rates.place(candidate)] {
                     margins[at] = self.margin(candidate, &named);
                 }
             }
@@ -481,9 +516,10 @@ impl Naming<'_> {
 
     /// Whether a margin is so narrow that a little more evidence could turn it.
     fn doubt(&self) -> bool {
-        let named: BTreeSet<Suspect> = self.named.iter().map(|(one, _)| *one).collect();
+        let named = self.marks();
         let ranks = (0..self.rates.of_rank.len() as u32).map(Suspect::Rank);
-        ranks.chain(named.iter().copied()).any(|suspect| match named.contains(&suspect) {
+        let all = ranks.chain(self.named.iter().map(|(one, _)| *one));
+        all.into_iter().any(|suspect| match named.marks[self.rates.place(suspect)] {
             true => self.margin(suspect, &named) < DOUBT,
             false => self.margin_with(self.look.doubted, suspect, &named) > -DOUBT,
         })
@@ -492,13 +528,14 @@ impl Naming<'_> {
     /// Drops suspects that the others named after them explain. Whether there were any.
     fn backward(&mut self) -> bool {
         let before = self.named.len();
+        let mut named = self.marks();
         let mut at = self.named.len();
         while at > 0 {
             at -= 1;
-            let named: BTreeSet<Suspect> = self.named.iter().map(|(suspect, _)| *suspect).collect();
             let suspect = self.named[at].0;
             if self.margin(suspect, &named) <= 0.0 {
                 self.named.remove(at);
+                named.set(self.rates.place(suspect), false);
             }
         }
         self.named.len() < before

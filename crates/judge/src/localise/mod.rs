@@ -18,6 +18,8 @@ mod few;
 mod fit;
 mod group;
 mod layout;
+mod marks;
+mod matrix;
 mod odds;
 pub mod plan;
 pub mod power;
@@ -25,9 +27,9 @@ pub mod raw;
 
 pub use component::SlowPath;
 pub use faster::Faster;
-pub use fit::Suspect;
 pub use group::{Group, GroupOf, Inside};
 pub use layout::Layout;
+pub use marks::Suspect;
 
 use few::FEW_MAX;
 use fit::{CONGESTION, DIFFER_MAX, Fit, Rates, SLOW_DEVIATIONS};
@@ -78,10 +80,6 @@ impl Exchange {
 
     fn touched_by(&self, named: &BTreeSet<Suspect>) -> bool {
         self.suspects().iter().any(|suspect| named.contains(suspect))
-    }
-
-    fn touched_by_other(&self, named: &BTreeSet<Suspect>, suspect: Suspect) -> bool {
-        self.suspects().iter().any(|one| *one != suspect && named.contains(one))
     }
 }
 

@@ -35,15 +35,42 @@ pub struct Noise {
 impl Noise {
     /// Logarithm of the probability density of a healthy exchange's rate.
     pub fn log_density(&self, share: f64) -> f64 {
-        let distance = (share - 1.0) / self.jitter;
-        let normal = -0.5 * distance * distance - 0.5 * (2.0 * PI).ln() - self.jitter.ln();
-        log_sum((-self.congestion).ln_1p() + normal, self.log_congested(share))
+        self.densities().log(share)
     }
 
-    /// Logarithm of the probability density of congestion's rates: half of them uniform below the
-    /// healthy rate, the others the same above it, where a rate and its inverse are as likely.
-    fn log_congested(&self, share: f64) -> f64 {
-        (self.congestion / 2.0).ln() - 2.0 * share.max(1.0).ln()
+    /// The same for many rates.
+    pub fn densities(self) -> Densities {
+        Densities {
+            jitter: self.jitter,
+            scale: 0.5 * (2.0 * PI).ln(),
+            ln_jitter: self.jitter.ln(),
+            ln_free: (-self.congestion).ln_1p(),
+            ln_congested: (self.congestion / 2.0).ln(),
+        }
+    }
+}
+
+/// A noise with the logarithms that the density of each rate needs.
+#[derive(Clone, Copy)]
+pub struct Densities {
+    jitter: f64,
+    scale: f64,
+    ln_jitter: f64,
+    /// Of the probability that congestion does not change a rate, ...
+    ln_free: f64,
+    /// ... and that it makes one lower.
+    ln_congested: f64,
+}
+
+impl Densities {
+    /// Logarithm of the probability density of a healthy exchange's rate.
+    pub fn log(&self, share: f64) -> f64 {
+        let distance = (share - 1.0) / self.jitter;
+        let normal = -0.5 * distance * distance - self.scale - self.ln_jitter;
+        // Congestion's rates: half of them uniform below the healthy rate, the others the same
+        // above it, where a rate and its inverse are as likely.
+        let above = if share > 1.0 { 2.0 * share.ln() } else { 0.0 };
+        log_sum(self.ln_free + normal, self.ln_congested - above)
     }
 }
 
@@ -52,13 +79,17 @@ impl Noise {
 pub fn log_odds(shares: &[f64], noise: Noise) -> f64 {
     let count = shares.len();
     let variance = noise.jitter * noise.jitter;
+    let densities = noise.densities();
+    let (ln_least, ln_scale) = ((1.0 / LOSS_MIN).ln(), (2.0 * PI * variance).ln());
+    let (ln_own, ln_any) = (OWN_RATE.ln(), (1.0 - OWN_RATE).ln());
     // Sums over the slowest: of the shares, their squares, and the healthy story's densities.
     let mut sums = vec![[0.0; 3]];
     for &share in shares {
         let [sum, squares, healthy] = sums[sums.len() - 1];
-        let healthy = healthy + noise.log_density(share);
+        let healthy = healthy + densities.log(share);
         sums.push([sum + share, squares + share * share, healthy]);
     }
+    let ln_counts: Vec<f64> = (0..=count).map(|slow| (slow as f64).ln()).collect();
     let mut total = f64::NEG_INFINITY;
     let priors = log_priors_of_counts(count);
     // The very slowest of a slow suspect's exchanges may be congestion.
@@ -71,17 +102,18 @@ pub fn log_odds(shares: &[f64], noise: Noise) -> f64 {
                 break;
             }
             let spread = (span(1) - span(0) * mean).max(0.0);
+            let ln_slow = ln_counts[slow];
             let slow = slow as f64;
-            let own = slow * (-noise.congestion).ln_1p()
+            let own = slow * densities.ln_free
                 - spread / (2.0 * variance)
-                - (slow - 1.0) / 2.0 * (2.0 * PI * variance).ln()
-                - slow.ln() / 2.0
-                - ((1.0 - mean) * (1.0 / LOSS_MIN).ln()).ln();
+                - (slow - 1.0) / 2.0 * ln_scale
+                - ln_slow / 2.0
+                - ((1.0 - mean) * ln_least).ln();
             // Without a rate of its own every rate below the healthy one is as likely.
             let any = congested == 0 && shares[touched - 1] < 1.0;
             let any = if any { 0.0 } else { f64::NEG_INFINITY };
-            let story = log_sum(OWN_RATE.ln() + own, (1.0 - OWN_RATE).ln() + any);
-            let lost = congested as f64 * (noise.congestion / 2.0).ln();
+            let story = log_sum(ln_own + own, ln_any + any);
+            let lost = congested as f64 * densities.ln_congested;
             total = log_sum(total, priors[touched] + lost + story - sums[touched][2]);
         }
     }
@@ -106,5 +138,10 @@ fn log_priors_of_counts(count: usize) -> Vec<f64> {
 /// `ln(exp(a) + exp(b))` without overflow.
 fn log_sum(a: f64, b: f64) -> f64 {
     let (most, least) = if a > b { (a, b) } else { (b, a) };
-    if least == f64::NEG_INFINITY { most } else { most + (least - most).exp().ln_1p() }
+    let apart = least - most;
+    // The sum is then `most` to the last bit: `exp(-40)` is less than half of it.
+    if least == f64::NEG_INFINITY || apart < -40.0 && most.abs() >= 1.0 {
+        return most;
+    }
+    most + apart.exp().ln_1p()
 }

@@ -2,10 +2,11 @@
 //! all that a verdict needs, and give the same verdict again.
 //!
 //! Only `rank_a`, `rank_b` and `bytes_per_second` have to be there, so that rates which another
-//! program measured can be judged too. Ranks are numbered from 0. Where `round` is missing each
+//! program measured can be judged too; a matrix of CUDA's p2pBandwidthLatencyTest or of nvbandwidth
+//! is read as it is printed. Ranks are numbered from 0. Where `round` is missing each
 //! exchange is in a round of its own; where hosts are, each rank is taken to have one of its own.
 
-use super::{Exchange, Findings};
+use super::{Exchange, Findings, matrix};
 use fizeau_domain::{
     labels::{self, Belonging},
     launcher::RANKS_MAX,
@@ -108,8 +109,14 @@ pub enum RawError {
     /// It cannot be read as CSV.
     #[error("not CSV with exchanges: {0}")]
     Csv(String),
+    /// It has a matrix that cannot be taken.
+    #[error("{0}")]
+    Matrix(String),
     /// A column is missing.
-    #[error("there is no column {0}: rank_a, rank_b and bytes_per_second are needed")]
+    #[error(
+        "there is no column {0}: rank_a, rank_b and bytes_per_second are needed, or a matrix as \
+         p2pBandwidthLatencyTest and nvbandwidth print it"
+    )]
     Column(&'static str),
     /// What an exchange says cannot be.
     #[error("exchange {at}: {why}")]
@@ -133,6 +140,9 @@ impl Measured {
         let text = text.trim_start_matches('\u{feff}');
         let mut measured = if text.trim_start().starts_with(['{', '[']) {
             serde_json::from_str(text).map_err(|error| RawError::Json(error.to_string()))?
+        } else if let Some(exchanges) = matrix::exchanges(text) {
+            let exchanges = exchanges.map_err(RawError::Matrix)?;
+            Measured { exchanges, ..Measured::default() }
         } else {
             from_csv(text)?
         };

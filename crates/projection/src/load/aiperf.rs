@@ -90,7 +90,7 @@ pub fn records(text: &str, limits: &Limits) -> Result<Source, String> {
     }
     requests.sort_by(|one, other| one.0.total_cmp(&other.0));
     let requests: Vec<Request> = requests.into_iter().map(|(_, request)| request).collect();
-    let mut level = Level::of(Offered::default(), &requests, failed, end - start, limits);
+    let mut level = Level::of(Offered::default(), requests, failed, end - start, limits);
     let tails = level.lateness.as_ref().zip(level.ttft.as_ref());
     if let Some([late, first]) = tails.and_then(|(late, first)| late::beside(late, first)) {
         (level.goodput, level.kept) = (None, None);

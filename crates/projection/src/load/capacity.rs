@@ -221,7 +221,7 @@ mod tests {
             ..Request::default()
         };
         let requests = vec![request; 400];
-        Level::of(offered, &requests, BTreeMap::new(), 400.0 / rate, limits)
+        Level::of(offered, requests, BTreeMap::new(), 400.0 / rate, limits)
     }
 
     /// A server of four slots with exponential service of 1 s, by its closed form.
@@ -265,7 +265,7 @@ mod tests {
         let failed = |rate: f64| {
             let offered = Offered { rate: Some(rate), ..Offered::default() };
             let failed = BTreeMap::from([("429 too many requests".to_owned(), 40)]);
-            Level::of(offered, &[], failed, 10.0, &limits)
+            Level::of(offered, Vec::new(), failed, 10.0, &limits)
         };
         let good = sweep(&[1.0, 2.0, 3.0], &limits);
         let of = |levels: &[&Level]| {

@@ -147,7 +147,7 @@ mod tests {
         };
         let requests: Vec<Request> = (0..200).map(request).collect();
         let offered = Offered { rate: Some(rate), ..Offered::default() };
-        let mut level = Level::of(offered, &requests, BTreeMap::new(), 200.0 / rate, &LIMITS);
+        let mut level = Level::of(offered, requests, BTreeMap::new(), 200.0 / rate, &LIMITS);
         level.late = Late::of(&level.requests, &LIMITS, level.kept, level.answered);
         level
     }

@@ -91,19 +91,21 @@ impl Request {
     }
 
     /// Without times that are no measurement ([`is_time`]).
-    pub fn measured(&self) -> Request {
+    pub fn measured(mut self) -> Request {
         let time = |seconds: Option<f64>| seconds.filter(|seconds| is_time(*seconds));
         let is_at_once = self.is_at_once();
         // A gap of 0 is one between tokens that were read together.
         let has_gaps = self.gaps.iter().all(|gap| (0.0..=TIME_MAX).contains(gap));
+        if !has_gaps {
+            self.gaps = Vec::new();
+        }
         Request {
             ttft: time(self.ttft).filter(|_| !is_at_once),
             e2el: time(self.e2el),
             decode: self.decode.filter(|_| !is_at_once),
-            gaps: if has_gaps { self.gaps.clone() } else { Vec::new() },
             server_prompt: time(self.server_prompt),
             server_token: time(self.server_token),
-            ..self.clone()
+            ..self
         }
     }
 }
@@ -224,14 +226,14 @@ impl Level {
     /// Of requests in the order in which they were scheduled.
     pub fn of(
         offered: Offered,
-        requests: &[Request],
+        requests: Vec<Request>,
         failed: BTreeMap<String, u64>,
         duration: f64,
         limits: &Limits,
     ) -> Level {
-        let words = left_out(requests);
+        let words = left_out(&requests);
         let duration = if is_time(duration) { duration } else { 0.0 };
-        let requests: Vec<Request> = requests.iter().map(Request::measured).collect();
+        let requests: Vec<Request> = requests.into_iter().map(Request::measured).collect();
         let count = requests.len() as f64;
         let times = |of: &dyn Fn(&Request) -> Option<f64>| {
             Times::of(&requests.iter().filter_map(of).collect::<Vec<_>>())
@@ -240,7 +242,9 @@ impl Level {
             if requests.is_empty() { 0.0 } else { requests.iter().map(of).sum::<f64>() / count }
         };
         let unchunked = requests.iter().filter(|one| !one.is_chunked);
-        let gaps: Vec<f64> = unchunked.flat_map(|one| one.gaps.iter().copied()).collect();
+        let mut gaps: Vec<f64> =
+            Vec::with_capacity(unchunked.clone().map(|one| one.gaps.len()).sum());
+        unchunked.for_each(|one| gaps.extend(&one.gaps));
         let over = |one: &Request| Some(one.tpot()? / one.server_token?);
         let answers: Vec<bool> = requests.iter().map(|one| limits.are_kept(one)).collect();
         let kept = answers.iter().filter(|is| **is).count() as f64;
@@ -304,7 +308,8 @@ impl Level {
         let end = rows.iter().map(|row| row.ended).fold(f64::NEG_INFINITY, f64::max);
         let offered = Offered::stated(plan.rate, plan.burstiness, plan.concurrency);
         let duration = (end - start).max(0.0);
-        let mut level = Level::of(offered, &requests, failed, duration, limits);
+        let count = requests.len() as f64;
+        let mut level = Level::of(offered, requests, failed, duration, limits);
         level.over_time = OverTime::of(&rows, plan.rate.is_some());
         if let (Some(_), false) = (level.kept, limits.is_empty()) {
             let answers: Vec<bool> = rows
@@ -321,8 +326,8 @@ impl Level {
             level.notes.push(format!(
                 "answers of {:.0} tokens were asked for on average, and {:.0} came: the server \
                  ends them earlier, so that this is a lighter load than was asked for",
-                wanted / requests.len() as f64,
-                came / requests.len() as f64
+                wanted / count,
+                came / count
             ));
         }
         level.notes.extend(of_streams(&rows));
@@ -339,8 +344,8 @@ impl Level {
             level.notes.push(format!(
                 "prompts of {:.0} tokens were asked for on average, and the server counted {:.0}: \
                  its tokenizer is not the one that the prompts were made by",
-                asked / requests.len() as f64,
-                arrived / requests.len() as f64
+                asked / count,
+                arrived / count
             ));
         }
         level

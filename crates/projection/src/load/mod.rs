@@ -8,6 +8,7 @@ mod aiperf;
 pub mod arrivals;
 pub mod capacity;
 mod clients;
+mod compact;
 pub mod join;
 pub mod late;
 pub mod lengths;

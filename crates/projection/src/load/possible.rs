@@ -67,7 +67,8 @@ mod tests {
 
     /// 200 answers in 50 s.
     fn level(offered: Offered, e2el: Option<f64>) -> Level {
-        let mut level = Level::of(offered, &[], Default::default(), 50.0, &Limits::default());
+        let mut level =
+            Level::of(offered, Vec::new(), Default::default(), 50.0, &Limits::default());
         level.answered = 200;
         level.e2el = Times::of_summary(200, e2el, Vec::new());
         level

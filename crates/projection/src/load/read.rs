@@ -2,6 +2,7 @@
 
 use super::{
     aiperf, clients,
+    compact::Compact,
     level::{Level, Limits},
     possible,
     row::{Header, Line, Row, Sample, Stop, VERSION},
@@ -72,23 +73,22 @@ fn is_date(text: &str) -> bool {
 }
 
 fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {
-    let mut all = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut all = serde_json::Deserializer::from_str(text).into_iter::<Compact>();
+    let is_record = |one: &Value| one.get("metadata").is_some() && one.get("metrics").is_some();
     let list = match all.next() {
-        Some(Ok(Value::Array(items))) => items,
+        Some(Ok(Compact { items: Some(items), .. })) => items,
         // Records are read line by line: a file has millions.
-        Some(Ok(first)) if first.get("metadata").is_some() && first.get("metrics").is_some() => {
-            return aiperf::records(text, limits);
-        }
+        Some(Ok(first)) if is_record(&first.value) => return aiperf::records(text, limits),
         Some(Ok(value)) => vec![value],
         Some(Err(_)) if text.contains(CONSOLE) => return Err(CONSOLE_REMEDY.into()),
         Some(Err(error)) => return Err(format!("it is no JSON: {error}")),
         None => return Err("it is empty".into()),
     };
-    let (values, is_torn) = values(list, all)?;
-    let first = values.first().unwrap_or(&Value::Null);
+    let (all, is_torn) = values(list, all)?;
+    let first = all.first().map_or(&Value::Null, |one| &one.value);
     let has = |keys: &[&str]| keys.iter().all(|key| first.get(key).is_some());
     let mut source = if aiperf::is_summary(first) {
-        match values.len() {
+        match all.len() {
             1 => aiperf::summary(first),
             more => Err(format!(
                 "it has {more} results, and one of AIPerf is one level: give each \
@@ -96,10 +96,11 @@ fn foreign(text: &str, limits: &Limits) -> Result<Source, String> {
             )),
         }
     } else if has(&["completed", "duration"]) {
-        vllm::results(&values, limits)
+        vllm::results(all, limits)
     } else {
-        let none = || Err(clients::other(first).unwrap_or(UNKNOWN).into());
-        clients::read(&values).unwrap_or_else(none)
+        let none = Err(clients::other(first).unwrap_or(UNKNOWN).into());
+        let values: Vec<Value> = all.into_iter().map(|one| one.value).collect();
+        clients::read(&values).unwrap_or(none)
     }?;
     for level in &mut source.levels {
         level.notes.extend(possible::contradictions(level));
@@ -126,9 +127,9 @@ pub(super) const TORN: &str = "its last line is torn and left out";
 
 /// Values that follow others, and whether the last one is torn.
 fn values(
-    mut list: Vec<Value>,
-    others: impl Iterator<Item = serde_json::Result<Value>>,
-) -> Result<(Vec<Value>, bool), String> {
+    mut list: Vec<Compact>,
+    others: impl Iterator<Item = serde_json::Result<Compact>>,
+) -> Result<(Vec<Compact>, bool), String> {
     for value in others.take(LEVELS_MAX) {
         match value {
             Ok(value) => list.push(value),

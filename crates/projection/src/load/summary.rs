@@ -124,7 +124,7 @@ impl Summary {
         [input, output]: [f64; 2],
     ) -> Summary {
         let failed = (failed > 0).then(|| ("not stated".to_owned(), failed)).into_iter().collect();
-        let mut level = Level::of(offered, &[], failed, duration, &Limits::default());
+        let mut level = Level::of(offered, Vec::new(), failed, duration, &Limits::default());
         (level.answered, level.input, level.output) = (answered, input, output);
         if !is_time(duration) {
             level.notes.push(

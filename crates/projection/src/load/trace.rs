@@ -140,7 +140,7 @@ struct Lines {
 /// # Errors
 /// In words: which line is not understood, or why moments cannot be of the unit that is usual.
 pub fn read(text: &str, stated: Option<Unit>) -> Result<Trace, String> {
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let first = text.lines().find(|line| !line.trim().is_empty()).ok_or("it is empty")?;
     if first.trim_start().starts_with('[') {
         return Err(
             "it is a JSON array, and traces are JSON Lines, an object on each line: `jq -c '.[]'` \
@@ -568,7 +568,8 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused_with_its_line() {
         for (text, words) in [
-            ("", "no column timestamp"),
+            ("", "it is empty"),
+            ("a,b\n1,2\n", "no column timestamp"),
             ("{\"timestamp\": 1}\n", "line 1: it has no \"input_length\""),
             ("{\"timestamp\": 1, \"input_length\": \"2\"}\n", "line 1: a length is no number"),
             ("{\"timestamp\": \"7\", \"input_length\": 2}\n", "neither a number nor a date"),

@@ -6,8 +6,9 @@
 //! milliseconds.
 
 use super::{
+    compact::Compact,
     level::{Level, Limits, Offered, Request},
-    read::{Source, finite, numbers},
+    read::{Source, finite},
     summary::{self, Summary, Time},
     times::is_time,
 };
@@ -44,8 +45,9 @@ fn client(value: &Value) -> &'static str {
 }
 
 /// Every result of a file (`--append-result` writes one after the other).
-pub fn results(all: &[Value], limits: &Limits) -> Result<Source, String> {
-    let levels = all.iter().map(|value| level(value, limits)).collect::<Result<Vec<_>, _>>()?;
+pub fn results(mut all: Vec<Compact>, limits: &Limits) -> Result<Source, String> {
+    let levels = all.iter_mut().map(|one| level(one, limits)).collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<Value> = all.into_iter().map(|one| one.value).collect();
     let text = |key: &str| all.first().and_then(|value| value[key].as_str()).map(str::to_owned);
     let client = all.first().map_or("no client", client);
     let mut notes = vec![super::read::FROM_SENDING.to_owned()];
@@ -89,7 +91,9 @@ fn offered(value: &Value) -> Offered {
     Offered { is_all_at_once, ..offered }
 }
 
-fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
+fn level(one: &mut Compact, limits: &Limits) -> Result<Level, String> {
+    let requests = detailed(one);
+    let value = &one.value;
     let number = |key: &str| finite(&value[key]);
     let duration = number("duration").ok_or("\"duration\" is no number")?;
     let offered = offered(value);
@@ -99,8 +103,8 @@ fn level(value: &Value, limits: &Limits) -> Result<Level, String> {
         let sum = number(key).map(|sum| sum / answered.max(1) as f64);
         summary::tokens(sum, key)
     };
-    if let Some((requests, failed)) = detailed(value)? {
-        let mut level = Level::of(offered, &requests, failed, duration, limits);
+    if let Some((requests, failed)) = requests? {
+        let mut level = Level::of(offered, requests, failed, duration, limits);
         let sum = |mean: f64| mean * level.answered as f64;
         let sums = [
             ("the sum of prompts' tokens", number("total_input_tokens"), sum(level.input)),
@@ -171,15 +175,17 @@ fn failures(value: &Value, answered: u64) -> (u64, Option<String>) {
 type Detailed = (Vec<Request>, BTreeMap<String, u64>);
 
 /// Request by request, where the file has that.
-fn detailed(value: &Value) -> Result<Option<Detailed>, String> {
-    let Some(firsts) = value.get("ttfts") else { return Ok(None) };
-    let list =
-        |key: &str| numbers(&value[key]).ok_or_else(|| format!("{key:?} is no list of numbers"));
-    let firsts = numbers(firsts).ok_or("\"ttfts\" is no list of numbers")?;
+fn detailed(one: &mut Compact) -> Result<Option<Detailed>, String> {
+    if one.value.get("ttfts").is_none() {
+        return Ok(None);
+    }
+    let mut list =
+        |key: &str| one.take_numbers(key).ok_or_else(|| format!("{key:?} is no list of numbers"));
+    let firsts = list("ttfts")?;
     let (inputs, outputs) = (list("input_lens")?, list("output_lens")?);
-    let gaps = value["itls"].as_array().ok_or("\"itls\" is no list")?;
-    let starts = value.get("start_times").and_then(numbers);
-    let errors = value["errors"].as_array();
+    let mut gaps = one.take_lists("itls").ok_or("\"itls\" is no list of lists of numbers")?;
+    let starts = one.take_numbers("start_times");
+    let errors = one.value["errors"].as_array();
     if [inputs.len(), outputs.len(), gaps.len()].iter().any(|length| *length != firsts.len()) {
         return Err("its lists are not of one length".into());
     }
@@ -195,7 +201,7 @@ fn detailed(value: &Value) -> Result<Option<Detailed>, String> {
             *failed.entry("error of the client or server".to_owned()).or_insert(0) += 1;
             continue;
         }
-        let gaps = numbers(&gaps[at]).ok_or("\"itls\" is no list of lists of numbers")?;
+        let gaps = std::mem::take(&mut gaps[at]);
         let decode = gaps.iter().sum::<f64>();
         let ttft = Some(firsts[at]).filter(|first| first.is_finite());
         // Without the time of its first token nobody knows how long the whole took: nothing, which

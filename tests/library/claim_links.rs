@@ -25,7 +25,7 @@ fn written(wire: &Wire) -> (String, String) {
     match wire.reach {
         _ if wire.name.contains("C2C") => ("NVLink-C2C".into(), "C2C".into()),
         Some(Reach::Host) if wire.name.starts_with("xGMI") => {
-            ("host to device".into(), wire.name.clone())
+            ("CPU-GPU link".into(), wire.name.clone())
         }
         Some(Reach::Network) => ("network".into(), "network".into()),
         Some(Reach::Peers) if wire.name.starts_with("UALoE") => ("UALoE".into(), "UALoE".into()),

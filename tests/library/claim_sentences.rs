@@ -8,8 +8,11 @@ use fizeau_projection::claim::{Answer, Claim};
 
 /// The sentences of a table of the file, as claims.
 fn sentences(table: &str) -> Vec<Claim> {
-    let file: toml::Table =
-        toml::from_str(include_str!("claim_sentences.toml")).expect("a file of sentences");
+    sentences_of(include_str!("claim_sentences.toml"), table)
+}
+
+fn sentences_of(text: &str, table: &str) -> Vec<Claim> {
+    let file: toml::Table = toml::from_str(text).expect("a file of sentences");
     let all = file[table].as_array().expect("an array");
     let claim = |one: &toml::Value| {
         let mut one = one.as_table().expect("a table").clone();
@@ -76,6 +79,26 @@ fn no_false_sentence_is_called_possible() {
 fn most_false_sentences_are_called_impossible() {
     let others = wrong("false", 60, &[Answer::Impossible]);
     assert!(others.len() <= 20, "{}: {}", others.len(), others.join("\n"));
+}
+
+/// Wordings of links as pages, posts and tools have them, each with the verdict that it must get.
+#[test]
+fn each_wording_of_a_link_gets_its_verdict() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let all = sentences_of(include_str!("claim_wordings.toml"), "wording");
+    let mut wrong = Vec::new();
+    for claim in &all {
+        let expected = claim.verdict.expect("a verdict");
+        let found = match judged(&catalogue, claim) {
+            Ok(verdict) if verdict.answer == expected => continue,
+            Ok(verdict) => format!("{}: {}", verdict.answer, verdict.why),
+            Err(why) => format!("refused: {why}"),
+        };
+        wrong.push(format!("{:?} on {:?} is {expected}, not {found}", claim.value, claim.on));
+    }
+    assert!(wrong.is_empty(), "{} of {}: {}", wrong.len(), all.len(), wrong.join("\n"));
+    let are = |answer: Answer| all.iter().filter(|one| one.verdict == Some(answer)).count();
+    assert!(are(Answer::Possible) >= 40 && are(Answer::Impossible) >= 40);
 }
 
 /// The sentence with another number in place of its `at`-th one; none where it has no such one.

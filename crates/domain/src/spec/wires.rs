@@ -72,6 +72,23 @@ impl Wire {
         (1..=6).contains(&generation).then(|| slot("PCI Express", [generation, lanes])).flatten()
     }
 
+    /// A port of a network by the speed in its name, in bytes each second in one direction.
+    pub fn port(name: String, each_way: f64) -> Wire {
+        Wire {
+            field: "its name".into(),
+            name,
+            reach: Some(Reach::Network),
+            each_way,
+            each_link: None,
+            links: None,
+            others: Vec::new(),
+            domain: None,
+            lane: None,
+            practical: None,
+            is_confirmed: true,
+        }
+    }
+
     /// Of a file of `data/links`.
     pub fn of_file(id: &str, file: &LinkFile) -> Wire {
         let giga = |value: f64| value * 1e9;
@@ -132,7 +149,11 @@ fn peers(file: &GpuFile) -> Option<Wire> {
         domain: Some(link.max_domain),
         lane: None,
         practical: None,
-        is_confirmed: !file.unverified.iter().any(|one| one == "link" || one.starts_with("link.")),
+        // How many links share the rate does not change it.
+        is_confirmed: !file
+            .unverified
+            .iter()
+            .any(|one| one == "link" || one.starts_with("link.") && one != "link.links"),
     })
 }
 

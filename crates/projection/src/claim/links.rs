@@ -42,6 +42,7 @@ impl Rate<'_> {
 /// Every rate of a link, as the text's conditions leave them.
 fn rates<'w>(wire: &'w Wire, reading: &Reading) -> Vec<Rate<'w>> {
     let mut found = Vec::new();
+    let is_bisection = reading.beside.is_bisection;
     let mut add = |each_way: f64, of: &str, is_whole: bool| {
         for (ways, factor) in [(Ways::One, 1.0), (Ways::Both, 2.0)] {
             if reading.beside.ways.is_none_or(|stated| stated == ways) {
@@ -50,10 +51,21 @@ fn rates<'w>(wire: &'w Wire, reading: &Reading) -> Vec<Rate<'w>> {
             }
         }
     };
+    if is_bisection {
+        let half = wire.domain.map(|domain| domain / 2).filter(|half| *half > 0);
+        if let Some(half) = half {
+            let of = format!("{half} GPUs with the other {half}");
+            add(wire.each_way * f64::from(half), &of, true);
+        }
+        return found;
+    }
     match reading.piece {
         Some(Piece::Link) => {
             if let Some(each) = wire.each_link.or(wire.links.is_none().then_some(wire.each_way)) {
                 add(each, "one link", false);
+            }
+            if let Some(line) = line_rate(wire) {
+                add(line, "one link before its encoding", false);
             }
             return found;
         }
@@ -81,6 +93,17 @@ fn rates<'w>(wire: &'w Wire, reading: &Reading) -> Vec<Rate<'w>> {
     found
 }
 
+/// What the wires of one NVLink carry in one direction with their encoding, as `nvidia-smi nvlink
+/// -s` prints it, by generation: 8 lanes of 25.78125 Gbit/s, 2 of 106.25 and 2 of 212.5.
+const LINE_RATES: [(u32, f64); 3] = [(2, 25.781_25e9), (4, 26.5625e9), (5, 53.125e9)];
+
+fn line_rate(wire: &Wire) -> Option<f64> {
+    let named = Fabric::of_wire(wire).into_iter().find(|one| one.kind == Kind::Nvlink)?;
+    let known = LINE_RATES.iter().find(|(generation, _)| named.generation == Some(*generation));
+    let full = |rate: &f64| wire.each_link.is_some_and(|each| (rate / each - 1.0).abs() < 0.1);
+    known.map(|(_, rate)| *rate).filter(full)
+}
+
 /// The links that a text may mean, and what of the text no link has.
 struct Meant {
     wires: Vec<Wire>,
@@ -96,6 +119,30 @@ fn of_files(fabric: Fabric, files: &BTreeMap<String, LinkFile>) -> Vec<Wire> {
     let exact: Vec<Wire> =
         all.iter().filter(|wire| fabric.is_generation_of(wire)).cloned().collect();
     if fabric.generation.is_some() { exact } else { all }
+}
+
+/// A network that a text names: a port of the speed in its name, or what files state of it. Of
+/// several files those that are no faster than the network of the part's own system.
+fn of_a_network(
+    fabric: Fabric,
+    part: Option<&Part>,
+    files: &BTreeMap<String, LinkFile>,
+) -> Vec<Wire> {
+    let mut all = of_files(fabric, files);
+    if let Some(each_way) = fabric.of_its_name() {
+        all.retain(|wire| (wire.each_way / each_way - 1.0).abs() < 1e-6);
+        if all.is_empty() {
+            return vec![Wire::port(fabric.name(), each_way)];
+        }
+    }
+    let own = part.into_iter().flat_map(|part| &part.wires);
+    let own = own.filter(|wire| wire.reach == Some(Reach::Network)).map(|wire| wire.each_way);
+    if let Some(most) = own.reduce(f64::max)
+        && all.iter().any(|wire| wire.each_way <= most)
+    {
+        all.retain(|wire| wire.each_way <= most);
+    }
+    all
 }
 
 /// PCI Express as a text names it; what is not said is the part's.
@@ -128,9 +175,10 @@ fn meant(fabric: Fabric, part: Option<&Part>, files: &BTreeMap<String, LinkFile>
         return slot(fabric, part);
     }
     let of_network = fabric.kind.is_network() && fabric.kind != Kind::Network;
-    let Some(part) = part.filter(|_| !of_network) else {
-        return plain(of_files(fabric, files));
-    };
+    if of_network {
+        return plain(of_a_network(fabric, part, files));
+    }
+    let Some(part) = part else { return plain(of_files(fabric, files)) };
     let own = part.wires.iter().filter(|wire| fabric.is_kind_of(wire)).cloned();
     let own: Vec<Wire> = own.collect();
     let exact: Vec<Wire> =
@@ -180,14 +228,29 @@ pub fn judge(
     }
     // Ports of a network are counted as its links are: each has a share of the figure.
     let ports = reading.beside.links.filter(|_| fabric.kind.is_network());
-    let devices = match ports {
-        Some(count) => Some(devices.unwrap_or(1).saturating_mul(count)),
-        None => devices,
+    let devices = match (ports, devices) {
+        (Some(count), _) => Some(devices.unwrap_or(1).saturating_mul(count)),
+        // nvbandwidth adds the cells of its table: of each device, or of each two.
+        (None, Some(count)) if reading.beside.is_sum && fabric.kind == Kind::Peers => {
+            Some(count.saturating_mul(count.saturating_sub(1)))
+        }
+        _ => devices,
     };
     let stated = Stated::of(reading, rate, devices);
     let all: Vec<Rate<'_>> = wires.iter().flat_map(|wire| rates(wire, reading)).collect();
     let mut found = beside_rates(&all, &wires, reading, stated);
+    if reading.beside.is_sum && devices.is_none() && found.answer == Answer::Impossible {
+        let why = format!("it is the sum of a table, of one device {}", found.why);
+        found = Verdict { answer: Answer::CannotTell, why, ..found };
+        found.missing.push("how many devices the table has: on 8 GPUs".into());
+    }
     found.missing.extend(taken);
+    if let Some(stated) = reading.beside.lane
+        && let Some(wire) = wires.iter().find(|wire| wire.lane.is_some_and(|lane| stated > lane))
+    {
+        let why = format!("a lane of {} has no {} GT/s", wire.name, stated / 1e9);
+        return against(found, why);
+    }
     if let Some(count) = reading.beside.links
         && let Some(wire) = wires.iter().find(|wire| wire.links.is_some_and(|has| has != count))
         && contradiction.is_none()

@@ -3,6 +3,7 @@
 //! figure means.
 
 mod beside;
+mod program;
 mod split;
 
 pub use beside::Beside;
@@ -543,8 +544,7 @@ impl Reading {
         let mut known: Vec<String> = Vec::new();
         for name in names.iter().map(|name| name.to_ascii_lowercase()) {
             let pieces = name.split(is_apart).filter(|piece| piece.len() > 1);
-            known.extend(pieces.map(str::to_owned));
-            known.extend(name.split_whitespace().map(str::to_owned));
+            known.extend(pieces.chain(name.split_whitespace()).map(str::to_owned));
         }
         let mut words = Words { words: split(text), known: &known, ..Words::default() };
         words.words = copies_within_a_device(std::mem::take(&mut words.words));

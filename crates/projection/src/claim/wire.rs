@@ -101,7 +101,25 @@ pub enum Ways {
 }
 
 /// Names in one word. Numbers behind them are generations.
-const NAMES: [(&str, Kind); 40] = [
+const NAMES: [(&str, Kind); 58] = [
+    ("nvlinks", Kind::Nvlink),
+    ("lnksta", Kind::Pcie),
+    ("lnkcap", Kind::Pcie),
+    ("quantum", Kind::InfiniBand),
+    ("quantum-2", Kind::InfiniBand),
+    ("quantum-x800", Kind::InfiniBand),
+    ("spectrum-x", Kind::Ethernet),
+    ("rocev2", Kind::Ethernet),
+    ("efav", Kind::Efa),
+    ("bluefield", Kind::Network),
+    ("networking", Kind::Network),
+    ("inter-node", Kind::Network),
+    ("internode", Kind::Network),
+    ("intra-node", Kind::Peers),
+    ("intranode", Kind::Peers),
+    ("cpu-gpu", Kind::Host),
+    ("cpu-to-gpu", Kind::Host),
+    ("gpu-to-cpu", Kind::Host),
     ("nvlink-c2c", Kind::ChipToChip),
     ("c2c", Kind::ChipToChip),
     ("nvlink", Kind::Nvlink),
@@ -145,7 +163,10 @@ const NAMES: [(&str, Kind); 40] = [
 ];
 
 /// Names in several words.
-const PHRASES: [(&[&str], Kind); 13] = [
+const PHRASES: [(&[&str], Kind); 16] = [
+    (&["infinity", "architecture"], Kind::Xgmi),
+    (&["gpu", "communication"], Kind::Peers),
+    (&["gpu", "communications"], Kind::Peers),
     (&["infinity", "fabric"], Kind::Xgmi),
     (&["pci", "express"], Kind::Pcie),
     (&["peer", "to", "peer"], Kind::Peers),
@@ -164,6 +185,19 @@ const PHRASES: [(&[&str], Kind); 13] = [
 /// Generations of InfiniBand by the Gbit/s of four lanes.
 const INFINIBAND: [(&str, u32); 5] =
     [("fdr", 56), ("edr", 100), ("hdr", 200), ("ndr", 400), ("xdr", 800)];
+
+/// Gbit/s of ports that a name may end with.
+const PORTS: [u32; 5] = [50, 100, 200, 400, 800];
+
+/// Names that stand for a speed, in Gbit/s.
+const SPEEDS: [(&str, u32); 4] =
+    [("pollara", 400), ("vulcano", 800), ("quantum-2", 400), ("quantum-x800", 800)];
+
+/// Whether words name one direction of the link to the host.
+pub fn is_direction(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    matches!(words.as_str(), "h2d" | "d2h" | "host to device" | "device to host")
+}
 
 /// A generation as a word: "5", "5.0", "gen5", "v5".
 fn generation(word: &str) -> Option<u32> {
@@ -203,13 +237,18 @@ pub fn lanes(word: &str) -> Option<u32> {
 /// The kind that a word names, and the number behind it.
 fn named(word: &str) -> Option<(Kind, Option<u32>)> {
     if let Some((_, gigabits)) = INFINIBAND.iter().find(|(name, _)| word.starts_with(name)) {
-        let is_rest = word[3..].bytes().all(|one| one.is_ascii_digit());
-        return is_rest.then_some((Kind::InfiniBand, Some(*gigabits)));
+        let rest = &word[3..];
+        // "NDR200" has two of NDR's four lanes.
+        let of_port = PORTS.into_iter().find(|speed| rest == speed.to_string());
+        let is_rest = rest.bytes().all(|one| one.is_ascii_digit());
+        return is_rest.then_some((Kind::InfiniBand, Some(of_port.unwrap_or(*gigabits))));
+    }
+    if let Some(speed) = word.strip_suffix("gbe").filter(|speed| !speed.is_empty()) {
+        return Some((Kind::Ethernet, Some(speed.parse().ok()?)));
     }
     let exact = NAMES.iter().find(|(name, _)| *name == word);
     if let Some((_, kind)) = exact {
-        let speed =
-            [("pollara", 400), ("vulcano", 800)].into_iter().find(|(name, _)| *name == word);
+        let speed = SPEEDS.into_iter().find(|(name, _)| *name == word);
         return Some((*kind, speed.map(|(_, gigabits)| gigabits)));
     }
     let base = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -260,6 +299,17 @@ fn is_unit(word: &str) -> bool {
 }
 
 impl Fabric {
+    /// Whether it is Ethernet, whose generation is the Gbit/s of a port.
+    pub fn is_ethernet(self) -> bool {
+        self.kind == Kind::Ethernet
+    }
+
+    /// The bytes each second in one direction that its name alone states: "EDR", "100GbE".
+    pub fn of_its_name(self) -> Option<f64> {
+        let has_speed = matches!(self.kind, Kind::InfiniBand | Kind::Ethernet);
+        self.generation.filter(|one| has_speed && *one >= 10).map(|one| f64::from(one) * 1e9 / 8.0)
+    }
+
     /// A link of a kind of which nothing more is said.
     pub fn of(kind: Kind) -> Fabric {
         Fabric { kind, generation: None, lanes: None }
@@ -352,6 +402,7 @@ impl Fabric {
         let of_infiniband = INFINIBAND.iter().find(|(_, it)| Some(*it) == self.generation);
         let generation = match (self.kind, of_infiniband, self.generation) {
             (Kind::InfiniBand, Some((name, _)), _) => format!(" {}", name.to_uppercase()),
+            (Kind::InfiniBand | Kind::Ethernet, _, Some(speed)) => format!(" of {speed} Gb/s"),
             (Kind::Pcie, _, Some(one)) => format!(" {one}.0"),
             (_, _, Some(one)) => format!(" {one}"),
             _ => String::new(),

@@ -3,6 +3,7 @@
 use super::{Counted, Number, Words};
 use crate::claim::{
     unit::{Counts, Unit},
+    vocabulary::is_device,
     wire::{self, Fabric, Kind, Ways},
 };
 use fizeau_domain::dtype::Dtype;
@@ -22,6 +23,12 @@ pub struct Beside {
     pub capacity: Option<Number>,
     /// Transfers of a pin each second: "DDR5-5600".
     pub transfers: Option<f64>,
+    /// Transfers of a lane each second that stand beside the link's rate.
+    pub lane: Option<f64>,
+    /// Whether the figure is the sum of a table, as nvbandwidth prints it.
+    pub is_sum: bool,
+    /// Whether the figure is of what crosses between two halves of all devices.
+    pub is_bisection: bool,
     /// Channels of memory.
     pub channels: Option<u32>,
     /// Bits of the memory's bus.
@@ -78,7 +85,34 @@ const FORMATS: [(&str, &str); 12] = [
 ];
 
 /// Words beside links that say no more than the link's name.
-const OF_LINKS: [&str; 26] = [
+const OF_LINKS: [&str; 52] = [
+    "rail",
+    "rails",
+    "nics",
+    "hca",
+    "hcas",
+    "interface",
+    "interfaces",
+    "dual-port",
+    "single-port",
+    "dedicated",
+    "topology",
+    "enabled",
+    "disabled",
+    "matrix",
+    "width",
+    "peer",
+    "peers",
+    "i/o",
+    "coherent",
+    "low-latency",
+    "communication",
+    "communications",
+    "connection",
+    "connections",
+    "backbone",
+    "and",
+    "hgx",
     "bridge",
     "bridges",
     "slot",
@@ -102,8 +136,7 @@ const OF_LINKS: [&str; 26] = [
     "bus",
     "host",
     "nvl72",
-    "sharp",
-    "nvls",
+    "dgx",
     "wire",
 ];
 
@@ -123,7 +156,7 @@ const TOOLS: [&str; 11] = [
 ];
 
 /// A number at the beginning of a word, and the rest of it in small letters.
-fn number_of(word: &str) -> Option<(Number, String)> {
+pub(super) fn number_of(word: &str) -> Option<(Number, String)> {
     let is_digit = |c: char| c.is_ascii_digit() || ".,".contains(c);
     if !word.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -141,7 +174,8 @@ fn whole(number: Number) -> Option<u32> {
 impl Words<'_> {
     /// Takes a word, and those that belong to it, where it names something beside the figure.
     pub(super) fn beside(&mut self, lower: &str) -> Result<bool, String> {
-        Ok(self.counted_thing(lower)
+        Ok(self.of_program(lower)?
+            || self.counted_thing(lower)
             || self.named_memory(lower)
             || self.named_link(lower)
             || self.way(lower)
@@ -164,11 +198,7 @@ impl Words<'_> {
         if self.is_pin_beside_a_rate(value, &self.words[self.at - 1].clone()) {
             return true;
         }
-        // "18 NVLink links"
-        let link = wire::fabric_at(&self.words[self.at..]).filter(|_| rest.is_empty());
-        if let Some((_, taken)) = link
-            && self.words.get(self.at + taken).is_some_and(|word| word == "links")
-        {
+        if rest.is_empty() && self.is_before_links() {
             self.beside.links = whole(value);
             return true;
         }
@@ -195,9 +225,12 @@ impl Words<'_> {
                     self.parts.take("link");
                 }
             }
-            "lanes" if count.is_some() => self.times = count,
+            "lanes" if count.is_some() => {
+                let is_slot = beside.link.is_none_or(|link| link.kind == Kind::Pcie);
+                self.times = count.filter(|_| is_slot).or(self.times);
+            }
             "bit" if !is_rate && count.is_some_and(|bits| bits >= 32) => beside.bus_bits = count,
-            "way" if self.has_link && noun.starts_with('-') => {}
+            "way" | "slot" | "port" if self.has_link && noun.starts_with('-') => {}
             "mhz" => beside.clock = Some(value.value * 1e6),
             "ghz" => beside.clock = Some(value.value * 1e9),
             "p" | "s" if !is_apart && count.is_some_and(|count| count <= 8) => {
@@ -227,6 +260,11 @@ impl Words<'_> {
             if is_apart { self.words.get(self.at).cloned() } else { Some(word[digits..].into()) };
         let Some(unit) = unit.and_then(|unit| Unit::of(&unit)) else { return false };
         let bits = value.value * unit.scale;
+        if unit.counts == Counts::Transfers && self.has_bytes && self.has_link {
+            self.beside.lane = Some(bits);
+            self.at += usize::from(is_apart);
+            return true;
+        }
         let is_pin = is_of_pin(unit.counts, bits, &self.beside, self.names_memory)
             || unit.counts == Counts::Transfers;
         if !(is_pin && self.has_bytes && !self.has_link) {
@@ -270,7 +308,11 @@ impl Words<'_> {
                 None => Some(fabric),
                 Some(before) => before.with(fabric),
             };
+            let named = self.words[self.at - 1..self.at - 1 + taken].join(" ");
             self.at += taken - 1;
+            if wire::is_direction(&named) {
+                self.beside.ways = self.beside.ways.or(Some(Ways::One));
+            }
             if lower.starts_with("ib_") {
                 (self.is_measured, self.beside.ways) = (true, self.beside.ways.or(Some(Ways::One)));
             }
@@ -322,7 +364,15 @@ impl Words<'_> {
     /// "one way", "in each direction", "bidirectional".
     fn way(&mut self, lower: &str) -> bool {
         let next = self.peek();
+        if lower == "bisection" && self.has_link {
+            (self.beside.is_bisection, self.is_each) = (true, Some(false));
+            return true;
+        }
         let is_direction = matches!(next.as_str(), "way" | "ways" | "direction" | "directions");
+        // "18 links at 100 GB/s each"
+        if lower == "each" && self.beside.links.is_some() && !is_direction && !is_device(&next) {
+            return self.parts.take("link");
+        }
         let ways = match lower {
             "one" | "each" | "single" | "every" if is_direction => Some(Ways::One),
             "both" | "two" if is_direction => Some(Ways::Both),
@@ -400,6 +450,7 @@ impl Words<'_> {
             Kind::Host
         } else {
             self.is_measured |= lower.contains("bandwidth") && lower.contains(['_', '-']);
+            self.beside.is_sum |= lower == "sum" && self.names("memcpy");
             return TOOLS.contains(&lower);
         };
         let ways = if lower.contains("bidirectional") { Ways::Both } else { Ways::One };
@@ -425,6 +476,10 @@ impl Words<'_> {
             };
         };
         link.generation = link.generation.or(self.generation);
+        if let (None, Some(speed)) = (self.figure, link.generation.filter(|_| link.is_ethernet())) {
+            self.figure = Number::of(&speed.to_string()).ok();
+            self.unit = Unit::of("Gb/s");
+        }
         match self.times {
             Some(lanes) if link.kind == Kind::Pcie => link.lanes = Some(lanes),
             Some(count) => self.set_devices(&count.to_string())?,

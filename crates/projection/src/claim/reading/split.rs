@@ -1,13 +1,17 @@
 //! A text in words.
 
-use crate::claim::{unit::Parts, wire};
+use crate::claim::{
+    unit::{Parts, Unit},
+    wire,
+};
 
 /// The text in words: signs apart from words, "per x" as "/x", numbers in groups of three digits
 /// together.
 pub fn split(text: &str) -> Vec<String> {
     let mut spaced = String::new();
-    for one in without_ratios(text).chars() {
+    for one in without_arrows(&without_ratios(text)).chars() {
         match one {
+            '™' | '®' | '©' => {}
             '·' => spaced.push(' '),
             '×' => spaced.push('x'),
             '–' | '—' | '−' => spaced.push('-'),
@@ -23,7 +27,7 @@ pub fn split(text: &str) -> Vec<String> {
         .replace("GBps", "GB/s")
         .replace("TBps", "TB/s")
         .replace("MBps", "MB/s")
-        .replace("GbE", "Gb/s Ethernet")
+        .replace(" GbE", "GbE")
         .replace('±', " ± ")
         .replace("w/ ", "with ")
         .replace(" / ", "/")
@@ -57,10 +61,34 @@ pub fn split(text: &str) -> Vec<String> {
                 last.push(',');
                 last.push_str(word);
             }
-            _ => words.push(word.into()),
+            _ => words.extend(counted(word)),
         }
     }
     words
+}
+
+/// "1x400Gb/s" in two words: how many, and of what.
+fn counted(word: &str) -> Vec<String> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let glued = word.split_once(['x', 'X']).filter(|(count, rest)| {
+        let unit = rest.trim_start_matches(|c: char| is_digit(c) || c == '.');
+        let is_count = !count.is_empty() && count.len() <= 3 && count.chars().all(is_digit);
+        let is_rate = Unit::of(unit).is_some() || unit.eq_ignore_ascii_case("gbe");
+        is_count && rest.starts_with(is_digit) && is_rate
+    });
+    match glued {
+        Some((count, rest)) => vec![format!("{count}x"), rest.to_owned()],
+        None => vec![word.to_owned()],
+    }
+}
+
+/// The text without arrows between two ends, and with "Device(s)" in one word.
+fn without_arrows(text: &str) -> String {
+    let mut left = text.replace("(s)", "s");
+    for arrow in ["<->", "->", "<-", "→", "←", "↔"] {
+        left = left.replace(arrow, " ");
+    }
+    left
 }
 
 /// The text without ratios in brackets, "(1:32)" as tables have it beside a rate, and with lanes as

@@ -23,6 +23,7 @@ mod comparison;
 mod consistency;
 mod corruption;
 mod data;
+mod dcgm;
 mod discover;
 mod divisions;
 mod error_rates;

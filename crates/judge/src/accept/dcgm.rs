@@ -68,14 +68,47 @@ const HOLLOW: [(&str, u32, &str); 3] = [
     ("26b5", 49_050, "it is a tenth of what another entry of this GPU has: 551,800"),
 ];
 
+/// Under what the diagnostic stands: in DCGM 4, in DCGM 3.
+const TOPS: [&str; 2] = ["DCGM Diagnostic", "DCGM GPU Diagnostic"];
+
+const OF_SEVERAL: &str = "it has the diagnostics of several nodes, or several of one: a verdict is \
+    of one node, so give one diagnostic of one node";
+
+/// The JSON of one diagnostic.
+fn of_one_node(text: &str) -> Result<Value, String> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let value = match values.next() {
+        Some(Ok(value)) => value,
+        Some(Err(error)) if error.is_eof() => {
+            return Err(format!("it is no JSON to its end, where it ends too early: {error}"));
+        }
+        Some(Err(error)) => return Err(format!("it is no JSON: {error}")),
+        None => return Err("it is no JSON, but empty".into()),
+    };
+    match values.next() {
+        Some(Ok(_)) => return Err(OF_SEVERAL.into()),
+        Some(Err(error)) => return Err(format!("it is no JSON to its end: {error}")),
+        None => {}
+    }
+    let is_one = |inner: &Value| TOPS.iter().any(|key| inner.get(key).is_some());
+    let inner = || match &value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(map) => map.values().collect::<Vec<_>>(),
+        _ => Vec::new(),
+    };
+    if !is_one(&value) && inner().into_iter().any(is_one) {
+        return Err(OF_SEVERAL.into());
+    }
+    Ok(value)
+}
+
 /// Reads the JSON of a diagnostic.
 ///
 /// # Errors
 /// In words: where it is none.
 pub fn read(text: &str) -> Result<Told, String> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
-    let tops = ["DCGM Diagnostic", "DCGM GPU Diagnostic"].map(|key| value.get(key));
+    let value = of_one_node(text)?;
+    let tops = TOPS.map(|key| value.get(key));
     let top = tops[0].or(tops[1]);
     let top = top.ok_or("it is no diagnostic of DCGM: `dcgmi diag -r 3 -j` writes one")?;
     let words = |value: &Value| value.as_str().map(|text| shorten(text, WORDS_MAX));
@@ -157,8 +190,14 @@ fn status(of: &Value) -> String {
     let status = of["status"].as_str().unwrap_or("not stated").to_lowercase();
     match status.as_str() {
         "skipped" => "skip".into(),
+        "failed" | "failure" => "fail".into(),
         _ => shorten(&status, NAME_MAX),
     }
+}
+
+/// A whole number, which some versions write as text.
+fn whole(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
 fn outcome(test: &str, of: &Value, file: &Value, top: &Value) -> Outcome {
@@ -174,7 +213,7 @@ fn outcome(test: &str, of: &Value, file: &Value, top: &Value) -> Outcome {
         None => "node".into(),
     };
     let warnings = of["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let severity = warnings.iter().filter_map(|one| one["error_severity"].as_u64());
+    let severity = warnings.iter().filter_map(|one| whole(&one["error_severity"]));
     let lists = [&of["warnings"], &of["info"]].map(|list| match list {
         Value::Array(items) => items.iter().collect(),
         Value::Null => Vec::new(),
@@ -198,12 +237,18 @@ fn device_id(file: &Value, top: &Value, group: &str, place: Option<&str>) -> Opt
     let groups = file["entity_groups"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of_group = groups.iter().filter(|one| one["entity_group"].as_str() == Some(group));
     let entities = of_group.filter_map(|one| one["entities"].as_array()).flatten();
-    let newer = entities.filter_map(|one| Some((one["entity_id"].as_u64()?, &one["device_id"])));
-    let older = top["GPU Device IDs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let newer = entities.filter_map(|one| Some((whole(&one["entity_id"])?, &one["device_id"])));
+    let older: Vec<(u64, &Value)> = match &top["GPU Device IDs"] {
+        Value::Array(ids) => (0..).zip(ids).collect(),
+        Value::Object(ids) => {
+            ids.iter().filter_map(|(at, id)| Some((at.trim().parse().ok()?, id))).collect()
+        }
+        _ => Vec::new(),
+    };
     let places: Option<Vec<u64>> = place
         .map(|place| place.split(',').filter_map(|number| number.trim().parse().ok()).collect());
     let is_its = |at: u64| places.as_ref().is_none_or(|places| places.contains(&at));
-    let all = newer.chain((0..).zip(older)).filter(|(at, _)| is_its(*at));
+    let all = newer.chain(older).filter(|(at, _)| is_its(*at));
     // The device is four digits; its vendor, 10de, may follow.
     let ids = all.filter_map(|(_, id)| {
         let id = id.as_str()?.trim().trim_start_matches("0x").to_lowercase();
@@ -240,7 +285,7 @@ impl Outcome {
     /// The limit that it was judged by, and what is wrong with it, where it fails nobody.
     fn hollow(&self) -> Option<(u32, &'static str)> {
         let name = self.test.to_lowercase().replace([' ', '_'], "");
-        let id = self.device_id.as_deref().filter(|_| name == "memorybandwidth")?;
+        let id = self.device_id.as_deref().filter(|_| name.starts_with("memorybandwidth"))?;
         let found = HOLLOW.iter().find(|(of, ..)| *of == id);
         found.map(|(_, limit, why)| (*limit, *why))
     }
@@ -255,6 +300,10 @@ impl Outcome {
         match self.status.as_str() {
             "skip" => None,
             "pass" if self.hollow().is_some() => None,
+            // 0 is no error.
+            "pass" if self.severity.is_some_and(|severity| severity > 0) => {
+                Some(of(Verdict::Inconclusive, "pass, with an error beside it"))
+            }
             "pass" => Some(of(Verdict::Pass, "pass")),
             "fail" => {
                 let judged = of(Verdict::Fail, "fail");

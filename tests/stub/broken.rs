@@ -70,15 +70,29 @@ fn libraries_of_another_version_than_the_kernel_modules_have_one_remedy() {
         assert!(doctor.contains(words), "{words}: {doctor}");
     }
     assert!(!doctor.contains("check nvidia-smi, which"), "{doctor}");
+    // Without NVML nothing is known of errors of memory and links: no acceptance passes so.
+    fs::create_dir(machine.place.path("root")).expect("made");
+    let args = ["accept", "--root", "root", "--level", "passive"];
+    let told = said(&machine, "nvmlInit_v2=18", &args);
+    let all = one_line(&format!("{} {}", told.out, told.err));
+    assert_eq!(told.code, Some(4), "{all}");
+    assert!(all.contains("GPU sensors: NVML does not work"), "{all}");
+    let told = said(&machine, "cuInit=803", &args);
+    let all = one_line(&format!("{} {}", told.out, told.err));
+    assert_eq!(told.code, Some(1), "{all}");
+    assert!(all.contains("GPU driver: the NVIDIA driver does not work"), "{all}");
 }
 
 /// A driver that works and shows no GPU is a line of its own in an acceptance, and not only checks
 /// of the host.
 #[test]
 fn accept_says_that_a_driver_shows_no_gpu() {
-    for (libraries, script, what) in
-        [(&NVIDIA, "cuInit=100", "NVIDIA"), (&NVIDIA, "devices=0", "NVIDIA")]
-    {
+    for (libraries, script, what, remedy) in [
+        (&NVIDIA[..], "cuInit=100", "NVIDIA", "CUDA_VISIBLE_DEVICES"),
+        (&NVIDIA, "devices=0", "NVIDIA", "CUDA_VISIBLE_DEVICES"),
+        (&AMD, "devices=0", "AMD", "rocminfo"),
+        (&AMD, "hipInit=100", "AMD", "rocminfo"),
+    ] {
         let machine = Machine::with(libraries);
         fs::create_dir(machine.place.path("root")).expect("made");
         let args = ["accept", "--root", "root", "--level", "passive"];
@@ -87,7 +101,12 @@ fn accept_says_that_a_driver_shows_no_gpu() {
         assert_eq!(told.code, Some(4), "{script}: {all}");
         let named = "a driver is installed and shows no ";
         assert!(all.contains(named) && all.contains(what), "{script}: {all}");
-        assert!(all.contains("CUDA_VISIBLE_DEVICES"), "{script}: {all}");
+        assert!(all.contains(remedy), "{script}: {all}");
+        let doctor = said(&machine, script, &["doctor"]);
+        let line = format!("{what} driver");
+        let found = doctor.out.lines().find(|found| found.contains(&line)).unwrap_or_default();
+        assert!(found.starts_with("WARN"), "{script}: {}", doctor.out);
+        assert!(found.contains(&format!("shows no {what} GPU")), "{script}: {found}");
     }
 }
 

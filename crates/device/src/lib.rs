@@ -84,6 +84,12 @@ pub trait Backend: Sync {
         self.at_rest().into_iter().nth(ordinal as usize)
     }
 
+    /// Why nothing can be read of its devices but by their driver: the library that reads their
+    /// sensors is installed and does not work. `None` where it works, or is not there.
+    fn broken_sensors(&self) -> Option<DeviceError> {
+        None
+    }
+
     /// The variables by which a user hides devices from its driver, as they are set:
     /// `CUDA_VISIBLE_DEVICES=3,5`.
     fn hiding(&self) -> Option<String> {

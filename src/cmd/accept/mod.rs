@@ -286,6 +286,7 @@ fn at_rest(groups: &[Group], drivers: Drivers, is_shared: bool) -> AtRest {
         expected: expected.unwrap_or_default(),
         broken_drivers: drivers.broken,
         drivers_without_devices: drivers.without_devices,
+        broken_sensors: drivers.broken_sensors,
         is_shared,
     }
 }

@@ -59,6 +59,11 @@ impl Backend for Cuda {
         Ok(Box::new(GpuDevice::open(driver, properties, sensors, told)?))
     }
 
+    fn broken_sensors(&self) -> Option<DeviceError> {
+        self.devices().ok()?;
+        nvml::nvml().err().filter(|error| matches!(error, DeviceError::Broken { .. }))
+    }
+
     fn findings(&self) -> Vec<Finding> {
         let opened = self.devices().and_then(|_| driver());
         let told = opened.map(|driver| driver.described());

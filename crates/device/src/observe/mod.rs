@@ -72,7 +72,9 @@ pub fn add_drivers(state: &mut NodeState) -> Drivers {
     }
     state.hiding = hiding();
     let broken = BACKENDS.iter().filter_map(|backend| backend.broken());
+    let sensors = BACKENDS.iter().filter_map(|backend| backend.broken_sensors());
     Drivers {
+        broken_sensors: sensors.map(|error| error.to_string()).collect(),
         broken: broken.map(|error| error.to_string()).collect(),
         without_devices: BACKENDS.iter().filter_map(|one| one.without_devices()).collect(),
     }
@@ -108,6 +110,8 @@ pub struct Drivers {
     pub broken: Vec<String>,
     /// Of those that work and show no device.
     pub without_devices: Vec<String>,
+    /// Of those that work, while what reads the sensors of their devices does not.
+    pub broken_sensors: Vec<String>,
 }
 
 /// Adds a driver's words to those of the PCI bus, which go first where both tell.

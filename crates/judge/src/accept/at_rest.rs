@@ -15,6 +15,9 @@ pub struct AtRest {
     /// What is said of drivers that are installed, work and show no device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drivers_without_devices: Vec<String>,
+    /// What libraries said that read the sensors of GPUs, are installed and do not work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub broken_sensors: Vec<String>,
     /// Whether other jobs may run on the node.
     pub is_shared: bool,
 }
@@ -33,6 +36,13 @@ impl AtRest {
             let verdict = Verdict::Inconclusive;
             Judged::of_state("GPU driver", "node", verdict, words).because(Cause::Missing)
         }));
+        // Errors of memory, links and clocks are not known then.
+        checks.extend(
+            self.broken_sensors
+                .iter()
+                .cloned()
+                .map(|words| Judged::of_state("GPU sensors", "node", Verdict::Inconclusive, words)),
+        );
         checks
     }
 }

@@ -17,7 +17,7 @@ pub fn part_called<'a>(
     option: &str,
     name: &str,
 ) -> Result<(&'a fizeau_domain::spec::Part, Option<String>), Usage> {
-    let wanted = name.to_ascii_lowercase();
+    let wanted = spelled(name);
     if let Some(part) = catalogue.parts.iter().find(|part| part.id == wanted) {
         return Ok((part, None));
     }
@@ -51,6 +51,16 @@ pub fn part_called<'a>(
         }
         _ => Err(Usage(format!("{option} {name}: which of {ids}?"))),
     }
+}
+
+/// Words of vendors before the names of parts.
+const VENDORS: [&str; 6] = ["nvidia", "amd", "instinct", "tesla", "geforce", "radeon"];
+
+/// A name as ids are written: "H100 SXM" is `h100-sxm`.
+fn spelled(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let words = lower.split([' ', '_']).filter(|word| !word.is_empty() && !VENDORS.contains(word));
+    words.collect::<Vec<_>>().join("-")
 }
 
 /// The number of GPUs that stands before a part's name, as in `8xh200`.

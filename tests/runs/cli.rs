@@ -75,6 +75,7 @@ const LINES: [(&[&str], i32); 26] = [
     (&["fleet", "simulate", "fleet.toml", "--gpus", "64", "--fleets", "1"], 0),
     (&["shapes", "llama-3.1-8b"], 0),
     (&["claim", "9.9 TB/s", "--on", "h200-sxm"], 0),
+    (&["claim", "9.9 TB/s", "--on", "NVIDIA H200 SXM"], 0),
     (&["claim", "9.9 TB/s", "--on", "h200-sxm", "--fail-on", "impossible"], 1),
     (&["reproduce", "--list", "--device", "host"], 0),
     (&["discover", "--from", "a"], 0),

@@ -18,3 +18,15 @@ KERNEL(512, 1) gemm_f16_cdna2(const GemmParams p) { product<Half, Mi200<Half>>(p
 KERNEL(512, 1) gemm_f32_cdna2(const GemmParams p) { product<Single, Mi200<Single>>(p); }
 KERNEL(512, 1) gemm_int8_cdna2(const GemmParams p) { product<Integer, Mi200<Integer>>(p); }
 KERNEL(512, 1) gemm_f64_cdna2(const GemmParams p) { product<Double, Mi200<Double, 4>>(p); }
+KERNEL(512, 1) gemm_bf16_nt_cdna2(const GemmParams p) {
+  product<ByColumns<Brain>, Mi200<ByColumns<Brain>>>(p);
+}
+KERNEL(512, 1) gemm_f16_nt_cdna2(const GemmParams p) {
+  product<ByColumns<Half>, Mi200<ByColumns<Half>>>(p);
+}
+KERNEL(512, 1) gemm_f32_nt_cdna2(const GemmParams p) {
+  product<ByColumns<Single>, Mi200<ByColumns<Single>>>(p);
+}
+KERNEL(512, 1) gemm_int8_nt_cdna2(const GemmParams p) {
+  product<ByColumns<Integer>, Mi200<ByColumns<Integer>>>(p);
+}

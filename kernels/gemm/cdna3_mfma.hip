@@ -32,3 +32,18 @@ KERNEL(512, 1) gemm_fp8_cdna3(const GemmParams p) { product<Quarter, Mi300<Quart
 KERNEL(512, 1) gemm_f32_cdna3(const GemmParams p) { product<Single, Mi300One<Single>>(p); }
 KERNEL(512, 1) gemm_int8_cdna3(const GemmParams p) { product<Integer, Mi300<Integer>>(p); }
 KERNEL(512, 1) gemm_f64_cdna3(const GemmParams p) { product<Double, Mi300One<Double, 4>>(p); }
+KERNEL(512, 1) gemm_bf16_nt_cdna3(const GemmParams p) {
+  product<ByColumns<Brain>, Mi300<ByColumns<Brain>>>(p);
+}
+KERNEL(512, 1) gemm_f16_nt_cdna3(const GemmParams p) {
+  product<ByColumns<Half>, Mi300<ByColumns<Half>>>(p);
+}
+KERNEL(512, 1) gemm_tf32_nt_cdna3(const GemmParams p) {
+  product<ByColumns<Tensor>, Mi300One<ByColumns<Tensor>>>(p);
+}
+KERNEL(512, 1) gemm_f32_nt_cdna3(const GemmParams p) {
+  product<ByColumns<Single>, Mi300One<ByColumns<Single>>>(p);
+}
+KERNEL(512, 1) gemm_int8_nt_cdna3(const GemmParams p) {
+  product<ByColumns<Integer>, Mi300<ByColumns<Integer>>>(p);
+}

@@ -26,3 +26,15 @@ KERNEL(512, 1) gemm_fp8_cdna4(const GemmParams p) { product<Quarter, Mi350<Quart
 KERNEL(512, 1) gemm_f32_cdna4(const GemmParams p) { product<Single, Mi350One<Single>>(p); }
 KERNEL(512, 1) gemm_int8_cdna4(const GemmParams p) { product<Integer, Mi350<Integer>>(p); }
 KERNEL(512, 1) gemm_f64_cdna4(const GemmParams p) { product<Double, Mi350One<Double, 4>>(p); }
+KERNEL(512, 1) gemm_bf16_nt_cdna4(const GemmParams p) {
+  product<ByColumns<Brain>, Mi350<ByColumns<Brain>>>(p);
+}
+KERNEL(512, 1) gemm_f16_nt_cdna4(const GemmParams p) {
+  product<ByColumns<Half>, Mi350<ByColumns<Half>>>(p);
+}
+KERNEL(512, 1) gemm_f32_nt_cdna4(const GemmParams p) {
+  product<ByColumns<Single>, Mi350One<ByColumns<Single>>>(p);
+}
+KERNEL(512, 1) gemm_int8_nt_cdna4(const GemmParams p) {
+  product<ByColumns<Integer>, Mi350<ByColumns<Integer>>>(p);
+}

@@ -19,3 +19,12 @@ KERNEL(256, 1) gemm_bf16_rdna4(const GemmParams p) { product<Brain, Radeon<Brain
 KERNEL(256, 1) gemm_f16_rdna4(const GemmParams p) { product<Half, Radeon<Half>>(p); }
 KERNEL(256, 1) gemm_fp8_rdna4(const GemmParams p) { product<Quarter, Radeon<Quarter>>(p); }
 KERNEL(256, 1) gemm_int8_rdna4(const GemmParams p) { product<Integer, Radeon<Integer>>(p); }
+KERNEL(256, 1) gemm_bf16_nt_rdna4(const GemmParams p) {
+  product<ByColumns<Brain>, Radeon<ByColumns<Brain>>>(p);
+}
+KERNEL(256, 1) gemm_f16_nt_rdna4(const GemmParams p) {
+  product<ByColumns<Half>, Radeon<ByColumns<Half>>>(p);
+}
+KERNEL(256, 1) gemm_int8_nt_rdna4(const GemmParams p) {
+  product<ByColumns<Integer>, Radeon<ByColumns<Integer>>>(p);
+}

@@ -75,6 +75,11 @@ struct Shape {
   static constexpr u32 GROUPS_BESIDE = COLUMNS / PIECE_COLUMNS / PIECES_BESIDE;
 };
 
+// The same element type with B column by column (layout nt).
+template <class T> struct ByColumns : T {
+  static constexpr bool BY_COLUMNS = true;
+};
+
 using Place = Vector<u32>;
 
 // Where a chunk of a stage is; 16 rows further everything is the same.

@@ -15,12 +15,7 @@ using Integer = Lanes<Rdna3, i8, i32, i32, 4>;
 KERNEL(256, 1) gemm_bf16_rdna3(const GemmParams p) { product<Brain, Radeon<Brain>>(p); }
 KERNEL(256, 1) gemm_f16_rdna3(const GemmParams p) { product<Half, Radeon<Half>>(p); }
 KERNEL(256, 1) gemm_int8_rdna3(const GemmParams p) { product<Integer, Radeon<Integer>>(p); }
-KERNEL(256, 1) gemm_bf16_nt_rdna3(const GemmParams p) {
-  product<ByColumns<Brain>, Radeon<ByColumns<Brain>>>(p);
-}
-KERNEL(256, 1) gemm_f16_nt_rdna3(const GemmParams p) {
-  product<ByColumns<Half>, Radeon<ByColumns<Half>>>(p);
-}
+// Of 16 bits a lane would have one sum of each row, half of a word.
 KERNEL(256, 1) gemm_int8_nt_rdna3(const GemmParams p) {
   product<ByColumns<Integer>, Radeon<ByColumns<Integer>>>(p);
 }

@@ -121,9 +121,8 @@ fn words_that_are_gone_stay_gone() {
 
 #[test]
 fn each_command_of_a_page_has_a_line_of_its_own() {
-    let of = |(path, text): (&PathBuf, &String)| {
-        pages::joined_commands(&path.to_string_lossy(), text)
-    };
+    let of =
+        |(path, text): (&PathBuf, &String)| pages::joined_commands(&path.to_string_lossy(), text);
     let faults: Vec<String> = pages::pages().iter().flat_map(of).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let wrapped = "    fizeau run    # a few minutes fizeau\n    list\n";

@@ -94,7 +94,7 @@ pub fn log_odds(shares: &[f64], noise: Noise) -> f64 {
     let priors = log_priors_of_counts(count);
     // The very slowest of a slow suspect's exchanges may be congestion.
     for congested in 0..=count / 3 {
-        for slow in 1..=count - congested {
+        for (slow, &ln_slow) in ln_counts.iter().enumerate().take(count - congested + 1).skip(1) {
             let touched = congested + slow;
             let span = |at: usize| sums[touched][at] - sums[congested][at];
             let mean = span(0) / slow as f64;
@@ -102,7 +102,6 @@ pub fn log_odds(shares: &[f64], noise: Noise) -> f64 {
                 break;
             }
             let spread = (span(1) - span(0) * mean).max(0.0);
-            let ln_slow = ln_counts[slow];
             let slow = slow as f64;
             let own = slow * densities.ln_free
                 - spread / (2.0 * variance)

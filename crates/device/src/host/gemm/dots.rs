@@ -142,8 +142,8 @@ impl<T: Dots> Few<T> {
                 unsafe {
                     let vectors = Self::part(a.wrapping_add(row * self.k + first), there);
                     let target = self.packed.add(row * self.row + step * T::PARTS);
-                    for part in 0..T::PARTS {
-                        target.add(part).write(T::flipped(vectors[part]));
+                    for (part, vector) in vectors.into_iter().enumerate().take(T::PARTS) {
+                        target.add(part).write(T::flipped(vector));
                     }
                 }
             }
@@ -211,15 +211,15 @@ impl<T: Dots> Few<T> {
                 match m - row {
                     4.. if T::WIDE && C <= 4 => {
                         let sums = self.sums::<4, C>(left, row);
-                        for at in 0..4 {
-                            self.put(left, row + at, sums[at], offset);
+                        for (at, sums) in sums.into_iter().enumerate() {
+                            self.put(left, row + at, sums, offset);
                         }
                         row += 4;
                     }
                     2.. if T::WIDE || C <= 4 => {
                         let sums = self.sums::<2, C>(left, row);
-                        for at in 0..2 {
-                            self.put(left, row + at, sums[at], offset);
+                        for (at, sums) in sums.into_iter().enumerate() {
+                            self.put(left, row + at, sums, offset);
                         }
                         row += 2;
                     }
@@ -251,10 +251,10 @@ impl<T: Dots> Few<T> {
                     let from = b.add(column * self.k + step * T::STEP);
                     _mm_prefetch::<_MM_HINT_T0>(from.cast::<i8>().wrapping_add(AHEAD));
                     let vectors = T::load(from);
-                    for part in 0..T::PARTS {
-                        for at in 0..R {
+                    for (part, vector) in vectors.into_iter().enumerate().take(T::PARTS) {
+                        for (at, sums) in sums.iter_mut().enumerate() {
                             let a = *a.add(at * self.row + part);
-                            sums[at][column] = T::fused(sums[at][column], a, vectors[part]);
+                            sums[column] = T::fused(sums[column], a, vector);
                         }
                     }
                 }
@@ -264,10 +264,10 @@ impl<T: Dots> Few<T> {
                 for column in 0..C {
                     let from = b.add(column * self.k + whole * T::STEP);
                     let vectors = Self::part(from, self.k - whole * T::STEP);
-                    for part in 0..T::PARTS {
-                        for at in 0..R {
+                    for (part, vector) in vectors.into_iter().enumerate().take(T::PARTS) {
+                        for (at, sums) in sums.iter_mut().enumerate() {
                             let a = *a.add(at * self.row + part);
-                            sums[at][column] = T::fused(sums[at][column], a, vectors[part]);
+                            sums[column] = T::fused(sums[column], a, vector);
                         }
                     }
                 }
@@ -285,11 +285,11 @@ impl<T: Dots> Few<T> {
         sums: [T::Vector; C],
         offset: [T::Vector; C],
     ) {
-        for column in 0..C {
+        for (column, (sum, offset)) in sums.into_iter().zip(offset).enumerate() {
             // SAFETY: the element lies within C.
             unsafe {
                 let target = self.c.add(row * self.n + left + column);
-                ptr::write(target, T::total(sums[column], offset[column]));
+                ptr::write(target, T::total(sum, offset));
             }
         }
     }

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Pictures of the five pages that people read (run, accept, project, load, fleet), at the widths of
-# a desk (1400) and of a phone (390), light and dark, to look at. Chromium is installed where it is
-# missing (Debian's package).
+# Pictures of the pages that people read (run, gpu, compare, accept, project, load, fleet, claim), at
+# the widths of a desk (1400) and of a phone (390), light and dark, and printed (PAGE-print.pdf), to
+# look at. Chromium is installed where it is missing (Debian's package).
 #
 #   scripts/pages.sh DIRECTORY [PAGE..]
 #
-# `run` is the page of a record in results/; the others are made here, in about two minutes: an
-# acceptance of this host, a projection of two parts, load on the program's own server, of which
-# every tenth request is refused, and a simulated fleet. Set FIZEAU to take another program than the
-# debug build.
+# `run`, `gpu` and `compare` are pages of records in results/. The others are made here, in about
+# two minutes: an acceptance of this host, a projection of two parts, load on the program's own
+# server, of which every tenth request is refused, a simulated fleet, and the built-in claims. Set
+# FIZEAU to take another program than the debug build.
 set -euo pipefail
 directory=$(realpath -m "${1:?usage: scripts/pages.sh DIRECTORY [PAGE..]}")
 shift
-(($# > 0)) || set -- run accept project load fleet
+(($# > 0)) || set -- run gpu compare accept project load fleet claim
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
@@ -28,6 +28,21 @@ mkdir -p "$directory"
 
 run() {
     "$fizeau" report results/epyc-9005/2026-11-21-kvm-2-cores --out "$work/run.html"
+}
+
+gpu() {
+    "$fizeau" report results/h200-sxm/2026-11-26-figures/attention --out "$work/gpu.html"
+}
+
+compare() {
+    # 1 or 4: cases got worse, or nothing can be told. The two records are of other kernels.
+    "$fizeau" compare results/h200-sxm/2026-11-26-few-rows-before \
+        --vs results/h200-sxm/2026-11-26-few-rows-figures/gemm --out "$work/compare.html" ||
+        (($? == 1 || $? == 4))
+}
+
+claim() {
+    "$fizeau" claim --from built-in --out "$work/claim.html"
 }
 
 accept() {
@@ -75,6 +90,8 @@ for page in "$@"; do
         shoot $page.html "$directory/$page-$width-dark.png" $width \
             --force-dark-mode --blink-settings=preferredColorScheme=0
     done
+    chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
+        --print-to-pdf="$directory/$page-print.pdf" "file://$work/$page.html" >"$work/log" 2>&1
     cp "$work/$page.html" "$directory/"
     echo "$page: $directory/$page-{1400,390}{,-dark}.png"
 done

@@ -4,7 +4,7 @@ use super::{
     Axis, Block, Cell, Chart, Column, Document, Fact, PlottedCase, Quantity, Series, SeriesKind,
     Table, Weight,
 };
-use fizeau_domain::verdict::Verdict;
+use fizeau_domain::{text::agreed, verdict::Verdict};
 use fizeau_judge::compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction};
 use std::collections::BTreeMap;
 
@@ -112,7 +112,10 @@ fn outcome(comparison: &Comparison) -> String {
         .into_iter()
         .map(|fate| (comparison.count(fate), fate))
         .filter(|(count, _)| *count > 0)
-        .map(|(count, fate)| format!("{count} {fate}"))
+        .map(|(count, fate)| match fate {
+            Fate::Differs => format!("{count} {}", agreed(count, "differs", "differ")),
+            fate => format!("{count} {fate}"),
+        })
         .collect();
     let groups: Vec<&str> = comparison.slower_groups().map(|one| one.name.as_str()).collect();
     let is_in_one = |row: &ComparedCase| matches!(row.fate, Fate::OnlyBefore | Fate::OnlyAfter);

@@ -65,7 +65,7 @@ pub fn throttling_fact(record: &Record) -> Option<Fact> {
     let example = held.first().map(|(one, _)| one.case.to_string()).unwrap_or_default();
     let value = match held.is_empty() {
         true => Cell::Text("never".into()),
-        false => Cell::Text(format!("in {} of {all} cases", held.len())),
+        false => Cell::Text(format!("{} of {all} cases", held.len())),
     };
     (all > 0).then(|| Fact {
         of: if by.is_empty() { String::new() } else { format!("by {}", by.join(", ")) },

@@ -58,6 +58,10 @@ pub fn subtitle(record: &Record) -> String {
     )
 }
 
+/// Characters of selectors that a subtitle has; it counts them where they are longer. The command
+/// below a report has all of them.
+const SELECTORS_MAX: usize = 120;
+
 /// Which suite, and where selectors were given how much of it they took: `6 of 168 cases of suite
 /// quick (gemm/bf16)`.
 pub fn suite(record: &Record) -> String {
@@ -70,7 +74,12 @@ pub fn suite(record: &Record) -> String {
         Some(all) => format!("{} of {}", header.plan.len(), counted(all, "case")),
         None => "part".into(),
     };
-    format!("{part} of suite {} ({})", header.suite, header.selectors.join(" "))
+    let selectors = header.selectors.join(" ");
+    let selectors = match selectors.chars().count() {
+        ..=SELECTORS_MAX => selectors,
+        _ => counted(header.selectors.len(), "selector"),
+    };
+    format!("{part} of suite {} ({selectors})", header.suite)
 }
 
 /// What this machine is.

@@ -62,12 +62,12 @@ stub() { # LINES SCRIPT COMMAND LINE
     cat <<'END'
 # Ten first steps
 
-Ten tasks of a new user, done with `fizeau --help`, the help of each command and the README alone. Only
-task 3 needs something else, a fake device for tests.
-`scripts/first_steps.sh` runs each command after `$` and records its output. The machine is a small virtual
-one that does other work at the same time, so its figures show the form of an answer and nothing more.
-Absolute figures of a stub driver are replaced by `stub` and ratios are marked `(stub)`: nothing was
-measured there.
+Ten tasks of a new user. `fizeau --help`, the help of each command and the README suffice for all but task 3, which
+uses a fake device for tests.
+
+`scripts/first_steps.sh` runs each command after `$` and records its output. The machine is a small virtual one that
+does other work at the same time: its figures only show the form of an answer. With a stub driver nothing is
+measured: absolute figures are replaced by `stub`, and ratios are marked `(stub)`.
 END
 
     task "1. Which GPU is slow?" "\`--device all\` measures each GPU by itself and sets them beside each other: a row for each, with \

@@ -10,6 +10,7 @@ use fizeau_domain::{
     model::{Format, Model, Module},
     number::{fixed, percent},
     spec::Part,
+    text::counted,
     units::Bytes,
 };
 
@@ -404,12 +405,13 @@ impl<'a> Case<'a> {
         let gain = serving.speculation.as_ref().map_or(1.0, |one| one.accepted);
         self.lines.push(format!(
             "a request: prefill of {} tokens takes {} of arithmetic on each device; {} decode \
-             steps take {} of memory and {} of arithmetic each, for {concurrency} requests at once",
+             steps take {} of memory and {} of arithmetic each, for {} at once",
             scenario.input,
             prefill.compute,
             fixed(f64::from(scenario.output.saturating_sub(1)) / gain, 0),
             decode.memory,
-            decode.compute
+            decode.compute,
+            counted(concurrency as usize, "request")
         ));
         self.explain_speculation();
         self.lines.push(format!(

@@ -800,6 +800,23 @@ fn links_launches_power_and_throttling_have_their_lines() {
     }
 }
 
+/// Only a window cuts columns off, and says how many: a pipe gets every column that is for people.
+#[test]
+fn a_pipe_drops_no_column() {
+    let document = report::run(&synthetic::record());
+    let at = |width| {
+        let terminal = Terminal { width, colour: Colour::Never };
+        render(&document, ReportFormat::Terminal, terminal).expect("it renders")
+    };
+    let (piped, narrow) = (at(None), at(Some(80)));
+    let table = document.tables().find(|table| table.name == "cases").expect("the cases");
+    let shown = table.columns.iter().filter(|column| column.weight != report::Weight::Machine);
+    let titles: Vec<&str> = shown.map(|column| column.title).collect();
+    let has_all = |line: &str| titles.iter().all(|title| line.contains(title));
+    assert!(titles.len() > 10 && piped.lines().any(has_all), "{titles:?}\n{piped}");
+    assert!(!narrow.lines().any(has_all) && narrow.contains("in a wider window"), "{narrow}");
+}
+
 #[test]
 fn the_short_form_is_short_at_every_width() {
     let document = report::brief(&synthetic::record());

@@ -400,7 +400,7 @@ static PLANS: LazyLock<Vec<String>> = LazyLock::new(|| corpus_texts("plan"));
 
 /// A plan of a retest.
 pub fn plan(chance: &mut Chance) -> Vec<u8> {
-    let mut plan: Value = serde_json::from_str(chance.pick(&PLANS)).expect("JSON");
+    let mut plan: Value = serde_json::from_str(chance.pick::<String>(&PLANS)).expect("JSON");
     for _ in 0..1 + chance.below(4) {
         change(&mut plan, chance);
     }

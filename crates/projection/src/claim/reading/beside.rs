@@ -85,7 +85,8 @@ const FORMATS: [(&str, &str); 12] = [
 ];
 
 /// Words beside links that say no more than the link's name.
-const OF_LINKS: [&str; 52] = [
+const OF_LINKS: [&str; 53] = [
+    "ring",
     "rail",
     "rails",
     "nics",
@@ -310,6 +311,13 @@ impl Words<'_> {
             };
             let named = self.words[self.at - 1..self.at - 1 + taken].join(" ");
             self.at += taken - 1;
+            // AMD's tables have the "Peak Infinity Fabric Link Bandwidth" of one link.
+            let is_of_one = fabric.kind == Kind::Xgmi
+                && self.peek() == "link"
+                && self.words.get(self.at + 1).is_some_and(|word| word == "Bandwidth");
+            if is_of_one {
+                self.parts.take("link");
+            }
             if wire::is_direction(&named) {
                 self.beside.ways = self.beside.ways.or(Some(Ways::One));
             }

@@ -61,11 +61,29 @@ fn no_true_sentence_is_called_impossible_or_is_refused() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The largest share of the true sentences that is not called possible: those that leave out what
+/// decides them, as a rate of tokens without its load, one of arithmetic without its type, or a
+/// format that no text states of the part. Each of those is "cannot tell", which is right of them.
+const TRUE_OPEN: f64 = 1.0 / 9.0;
+
+/// The same of false sentences and impossible: what is left out may make them true (another number
+/// of devices, sparsity, a second socket), or a measured figure just equals a peak.
+const FALSE_OPEN: f64 = 0.16;
+
+/// The sentences that are not called so, where they are more than a share of all.
+fn too_many(table: &str, allowed: Answer, share: f64) -> Option<String> {
+    let others = wrong(table, 0, &[allowed]);
+    let most = share * sentences(table).len() as f64;
+    (others.len() as f64 > most).then(|| format!("{}: {}", others.len(), others.join("\n")))
+}
+
 /// Most of them need no condition more to be true.
 #[test]
 fn most_true_sentences_are_called_possible() {
-    let others = wrong("true", 120, &[Answer::Possible]);
-    assert!(others.len() <= 24, "{}: {}", others.len(), others.join("\n"));
+    assert_eq!(too_many("true", Answer::Possible, TRUE_OPEN), None);
+    // "Suspicious" is no answer to what is true, but for a stated peak that no vendor confirms.
+    let doubted = wrong("true", 300, &[Answer::Possible, Answer::CannotTell]);
+    assert!(doubted.len() <= 1, "{}", doubted.join("\n"));
 }
 
 #[test]
@@ -77,8 +95,7 @@ fn no_false_sentence_is_called_possible() {
 
 #[test]
 fn most_false_sentences_are_called_impossible() {
-    let others = wrong("false", 60, &[Answer::Impossible]);
-    assert!(others.len() <= 20, "{}: {}", others.len(), others.join("\n"));
+    assert_eq!(too_many("false", Answer::Impossible, FALSE_OPEN), None);
 }
 
 /// Wordings of links as pages, posts and tools have them, each with the verdict that it must get.

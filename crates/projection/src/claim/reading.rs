@@ -12,7 +12,7 @@ pub(super) use split::split;
 use super::{
     Per, Statement,
     unit::{Counts, Parts, Piece, Unit},
-    vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, is_before_to, is_device},
+    vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, is_device},
     wire,
 };
 use fizeau_domain::dtype::Dtype;
@@ -151,7 +151,8 @@ impl Words<'_> {
         let is_known = |word: &str| self.known.iter().any(|known| known == word);
         let before = self.at.checked_sub(2).map(|at| self.words[at].to_ascii_lowercase());
         let is_number = lower.bytes().all(|one| one.is_ascii_digit() || one == b'.');
-        is_known(lower) && (!is_number || before.is_some_and(|before| is_known(&before)))
+        let is_begun = lower.starts_with(|c: char| c.is_ascii_digit()) && is_known(lower);
+        is_begun && (!is_number || before.is_some_and(|before| is_known(&before)))
     }
 
     /// Whether modules of memory are counted: "8x DDR4-3200".
@@ -344,7 +345,7 @@ impl Words<'_> {
             // A figure that is exceeded is reached.
             ">" | "≥" | "=" | "least" | "more" | "than" | "above" | "exceeds" | "exceeding" => {}
             // "up to" bounds what the figure states, and "close to" is no range either.
-            "to" if self.at >= 2 && is_before_to(&self.words[self.at - 2]) => {}
+            "to" if self.is_after_up() => {}
             "+" => {}
             "to" | "and" | "-" | "between" | "from" => {
                 return matches!(lower, "between" | "from")
@@ -386,6 +387,7 @@ impl Words<'_> {
                 self.is_measured = true;
                 self.beside.is_of_memory |= matches!(lower, "triad" | "stream" | "babelstream");
                 self.is_effective |= lower == "effective";
+                self.take_dense(lower);
             }
             _ => return false,
         }

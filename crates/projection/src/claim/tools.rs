@@ -132,7 +132,12 @@ fn bench_words(text: &str) -> Option<Line> {
     let unit = words.iter().position(|word| units.contains(word))?;
     let rate = words[unit.checked_sub(1)?].replace(',', "");
     rate.parse::<f64>().ok()?;
-    let rest = [&words[..unit - 1], &words[unit + 1..]].concat();
+    let mut rest = [&words[..unit - 1], &words[unit + 1..]].concat();
+    let mut load = String::new();
+    if let [.., "at", "batch", count] = rest[..] {
+        load = format!(" batch {count}");
+        rest.truncate(rest.len() - 3);
+    }
     let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let claim = match rest[..] {
         [test] if test.starts_with("tg") && digits(&test[2..]) => {
@@ -145,7 +150,7 @@ fn bench_words(text: &str) -> Option<Line> {
         ["generation", count, "tokens"] if digits(count) => format!("{rate} output tok/s/user"),
         _ => return None,
     };
-    line(claim, "llama-bench or mlx_lm")
+    line(claim + &load, "llama-bench or mlx_lm")
 }
 
 /// A row of nccl-tests: size, count, type, operation, root, and time, algorithm's and bus

@@ -27,12 +27,12 @@ pub const WEIGHTLESS: &str = "\
     flops capability datasheet spec specs specification product page figure result per \
     average mean median generating serving server inference training offline second ai precision \
     format type dtype ecc boost clock clocks \
-    trained reaching configuration memory-bound compute-bound single-core single-threaded \
+    reaching configuration memory-bound compute-bound single-core single-threaded \
     operations raw line ceiling class top tier ingress egress \
     gpu's engine system's unified local device's onboard";
 
 /// Words of figures that were measured.
-pub const MEASURED: [&str; 35] = [
+pub const MEASURED: [&str; 36] = [
     "measured",
     "sustained",
     "achieved",
@@ -68,12 +68,8 @@ pub const MEASURED: [&str; 35] = [
     "linpack",
     "memcpy",
     "mbw",
+    "trained",
 ];
-
-/// Whether "to" after a word begins no range: "up to", "close to".
-pub fn is_before_to(word: &str) -> bool {
-    ["up", "close"].iter().any(|one| word.eq_ignore_ascii_case(one))
-}
 
 /// Words for devices.
 const DEVICES: [&str; 15] = [

@@ -400,8 +400,26 @@ impl Words<'_> {
         true
     }
 
+    /// Whether the word before the one that was taken begins no range: "up to", "close to".
+    pub(super) fn is_after_up(&self) -> bool {
+        let before = self.at.checked_sub(2).map(|at| self.words[at].to_ascii_lowercase());
+        matches!(before.as_deref(), Some("up" | "close"))
+    }
+
+    /// Work that structured sparsity has no part in is dense.
+    pub(super) fn take_dense(&mut self, lower: &str) {
+        let is_dense = matches!(lower, "deepgemm" | "hpl" | "linpack" | "trained")
+            || lower.starts_with("flashattention");
+        self.is_sparse = self.is_sparse.or(is_dense.then_some(false));
+    }
+
     /// "at batch 256", "concurrency 64", "ISL 1024", formats of weights.
     fn load(&mut self, lower: &str) -> Result<bool, String> {
+        let is_one = |next: &str| matches!(next, "stream" | "user" | "request");
+        if lower == "single" && self.take_if(is_one) {
+            self.beside.batch = Some(1);
+            return Ok(true);
+        }
         let plain = lower.replace(['-', '_'], "");
         if let Some((_, format)) = FORMATS.iter().find(|(name, _)| *name == plain) {
             self.beside.format = Some(format);

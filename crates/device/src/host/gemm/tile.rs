@@ -61,8 +61,8 @@ pub(super) trait Tile {
         0
     }
 
-    /// Packs columns of B that stand one after the other, as many as the tile has, `stride` elements
-    /// apart: as many of the `words` as is done fast, which is returned.
+    /// Packs columns of B that stand one after the other, as many as the tile has, `stride`
+    /// elements apart: as many of the `words` as is done fast, which is returned.
     ///
     /// # Safety
     ///

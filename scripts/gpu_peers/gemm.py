@@ -38,8 +38,9 @@ def peers(torch):
     def operands(point, dtype):
         m, n, k = point["m"], point["n"], point["k"]
         a = torch.randn(m, k, device="cuda", dtype=torch.float32)
-        b = torch.randn(k, n, device="cuda", dtype=torch.float32)
-        return a.to(dtype), b.to(dtype)
+        b = torch.randn(k, n, device="cuda", dtype=torch.float32).to(dtype)
+        # Layout nt: n rows of k elements.
+        return a.to(dtype), b.t().contiguous().t() if point.get("layout") == "nt" else b
 
     def matmul(point):
         if point["operation"] != "gemm" or point["dtype"] not in dtypes:
@@ -54,7 +55,7 @@ def peers(torch):
         return function
 
     def by_columns(point):
-        if point["operation"] != "gemm" or point["dtype"] != "tf32":
+        if point["operation"] != "gemm" or point["dtype"] != "tf32" or "layout" in point:
             return None
         a, b = operands(point, torch.float32)
         b = b.t().contiguous().t()

@@ -90,7 +90,8 @@ def suite(args, limits):
     arithmetic = {dtype: None for part in parts for dtype in part["compute"]["dtypes"]}
     table("[compute]", {"dtypes": list(arithmetic)})
     table("[stream]", parts[0]["stream"])
-    table("[gemm]", {"dtypes": dtypes, "shapes": sorted(shapes)})
+    layouts = parts[0]["gemm"]["layouts"]
+    table("[gemm]", {"dtypes": dtypes, "layouts": layouts, "shapes": sorted(shapes)})
     for one in wanted["attention"]:
         table("[[attention]]", one)
     return "\n".join(lines)

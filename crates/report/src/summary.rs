@@ -71,7 +71,7 @@ pub fn suite(record: &Record) -> String {
     }
     let part = match header.suite_cases {
         Some(1) => "the one case".into(),
-        Some(all) => format!("{} of {}", header.plan.len(), counted(all, "case")),
+        Some(all) => format!("{} of {}", header.plan.len(), counted(all as usize, "case")),
         None => "part".into(),
     };
     let selectors = header.selectors.join(" ");

@@ -102,7 +102,7 @@ pub fn machine(groups: &[Group], state: &NodeState) -> Vec<String> {
                 format!("{}: {cores}, {} of memory{under}", one.name, one.memory)
             }
             _ => {
-                let gpu = state.gpus.iter().find(|gpu| gpu.device == name);
+                let gpu = state.gpus.iter().find(|gpu| gpu.name == name);
                 let driver = gpu.and_then(|gpu| gpu.driver.as_deref()).unwrap_or("unknown");
                 format!("{} with {} of memory, driver {driver}", one.name, one.memory)
             }

@@ -89,9 +89,11 @@ pub fn newest<T: Ord>(folder: &Path, files: impl IntoIterator<Item = (PathBuf, T
 /// to the folders on the way to it. Whatever takes files of a folder that no user has named asks
 /// this: otherwise any user who may write there chooses what is taken.
 pub fn stranger(folder: &Path, file: &Path, own: &[u32]) -> Option<String> {
-    let is_shared = |folder: &Path| {
-        let writable = |found: fs::Metadata| found.mode() & OTHERS_WRITE != 0;
-        fs::metadata(folder).map_or(true, |found| !own.contains(&found.uid()) || writable(found))
+    // Below a folder that these users alone write to, they have let whoever owns one.
+    let is_shared = |at: &Path| {
+        let is_others = |found: &fs::Metadata| at == folder && !own.contains(&found.uid());
+        let shared = |found: fs::Metadata| is_others(&found) || found.mode() & OTHERS_WRITE != 0;
+        fs::metadata(at).map_or(true, shared)
     };
     let mut above = file.ancestors().skip(1).take_while(|above| above.starts_with(folder));
     if !above.any(is_shared) {

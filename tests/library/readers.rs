@@ -15,12 +15,13 @@ const HANDED: &str = "bytes that nothing is read from: kept, hashed or handed to
 
 /// Files of sources, by the end of their paths, with kinds (words without a space between commas)
 /// or a reason (several words).
-const READERS: [(&str, &str); 99] = [
+const READERS: [(&str, &str); 101] = [
     ("comm/src/preflight.rs", KERNEL),
     ("comm/src/rendezvous/mod.rs", "rendezvous"),
     ("comm/src/watchdog/neighbours.rs", KERNEL),
     ("device/src/bundle.rs", "kernels embedded by the build"),
     ("device/src/cuda/properties.rs", KERNEL),
+    ("device/src/fake.rs", "scripts of tests"),
     ("device/src/gpu/cache.rs", "an image of this user, whose SHA-256 stands at its end"),
     ("device/src/gpu/kernels.rs", "kernels embedded by the build"),
     ("device/src/hip/metrics.rs", "machine"),
@@ -104,6 +105,7 @@ const READERS: [(&str, &str); 99] = [
     ("cmd/localise.rs", "rates,labels"),
     ("cmd/parent.rs", KERNEL),
     ("cmd/parts.rs", "medians"),
+    ("cmd/profiles.rs", "profile"),
     ("cmd/project/validate.rs", "published"),
     ("cmd/records/frontier.rs", "frontier"),
     ("cmd/records/gpus.rs", HANDED),

@@ -248,7 +248,7 @@ fn an_acceptance_is_not_continued_by_records_of_another_user() {
         let args = ["accept", "--root", "root", "--profile", "profile.toml", "--device", "host"];
         say(&mut place.fizeau(args.iter().chain(more)))
     };
-    let first = accept(&["--out", "out", "--budget", "100ms"]);
+    let first = accept(&["--out", "out", "--budget", "5min"]);
     assert!(place.path("out/rounds").exists(), "{}{}", first.out, first.err);
     let rounds = place.path("out/rounds");
     let own = fs::read_dir(&rounds).expect("a folder").flatten().next().expect("a round").path();
@@ -257,15 +257,15 @@ fn an_acceptance_is_not_continued_by_records_of_another_user() {
     fs::copy(own.join("record.jsonl"), planted.join("record.jsonl")).expect("copied");
     give(&planted.join("record.jsonl"), &rounds);
     open_to_all(&rounds);
-    let said = accept(&["--resume", "out", "--budget", "100ms"]);
+    let said = accept(&["--resume", "out", "--budget", "5min"]);
     assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
     assert!(said.err.contains("0099-host/record.jsonl is of user 65534"), "{}", said.err);
     // One by a link is no better.
     fs::remove_dir_all(&planted).expect("removed");
     std::os::unix::fs::symlink(&own, &planted).expect("linked");
-    let said = accept(&["--resume", "out", "--budget", "100ms"]);
+    let said = accept(&["--resume", "out", "--budget", "5min"]);
     assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
     fs::remove_file(&planted).expect("removed");
-    let said = accept(&["--resume", "out", "--budget", "100ms"]);
+    let said = accept(&["--resume", "out", "--budget", "5min"]);
     assert_ne!(said.code, Some(2), "{}{}", said.out, said.err);
 }

@@ -229,7 +229,8 @@ impl Finder {
             Err(error) => return self.unreadable(path, &error.to_string()),
         };
         let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        below.sort();
+        // What a link leads to is read where it is, so that the link is the one that has a line.
+        below.sort_by_cached_key(|one| (one.is_symlink(), one.clone()));
         // Drafts of files that are being written.
         below.retain(|one| {
             !one.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".")

@@ -118,10 +118,11 @@ impl Public {
             let alike: Vec<_> =
                 file.figure.iter().filter(|one| (one.of, one.dtype) == key).collect();
             let values: Vec<_> = alike.iter().map(|one| one.value).collect();
-            let median = quantile::median(&values);
-            if !(median.is_finite() && median > 0.0) {
+            // Each of them, since a median of what is no number is none.
+            if !values.iter().all(|value| value.is_finite() && *value > 0.0) {
                 return Err(format!("{:?}: a rate is above 0", figure.of));
             }
+            let median = quantile::median(&values);
             let words = match alike.as_slice() {
                 [one] => format!("published: {}", one.source),
                 [first, ..] => format!("published, median of {}: {}", alike.len(), first.source),

@@ -152,9 +152,12 @@ fn a_reason_that_holds_no_more_is_found() {
     assert_eq!(faults.len(), 2, "{faults:?}");
 }
 
-/// The host's kernels: by name, the file of its products, and the flops that its instructions make
-/// in a cycle at most of each element type (two pipes for vectors, one matrix unit).
-const ENGINES: [(&str, &str, &[(Dtype, f64)]); 4] = [
+/// A set of kernels of the host: its name, the file of its products, and the flops that its
+/// instructions make in a cycle at most of each element type (two pipes for vectors, one matrix
+/// unit).
+type Engine = (&'static str, &'static str, &'static [(Dtype, f64)]);
+
+const ENGINES: [Engine; 4] = [
     ("amx", "amx.rs", &[(Dtype::Bf16, 1024.0), (Dtype::Int8, 2048.0)]),
     (
         "avx512",
@@ -175,7 +178,7 @@ fn hosts_lacking(left_out: &str) -> Vec<String> {
             continue;
         }
         for (&dtype, &rate) in &host.flop_per_clk_per_core {
-            let reaches = |&(name, file, rates): &(&str, &str, &[(Dtype, f64)])| {
+            let reaches = |&(name, file, rates): &Engine| {
                 let text = fs::read_to_string(folder.join(file)).expect("a file");
                 let made = format!("(Dtype::{dtype:?}, \"{name}\", ");
                 let runs = match name {

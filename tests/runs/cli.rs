@@ -54,7 +54,7 @@ fn help_states_the_verbs_and_exit_codes() {
 /// machine (tests/stub/broken.rs has it), `launch` leaves all words to its ranks, `ab` takes long,
 /// `keep-limits` waits for another process (tests/runs/frontier.rs), and `verify` needs a bundle
 /// (tests/runs/evidence.rs).
-const LINES: [(&[&str], i32); 26] = [
+const LINES: [(&[&str], i32); 27] = [
     (&[], 0),
     (&["--help"], 0),
     (&["devices"], 0),

@@ -296,8 +296,8 @@ fn a_second_bundle_of_the_same_session_neither_heals_nor_frames() {
     has(&said, 4, &["two bundles that nobody signed do not agree"]);
 }
 
-/// A node of which nobody knows how fast it is says nothing of what is usual: whoever leaves bundles
-/// under many names must not make the other nodes fail.
+/// A node of which nobody knows how fast it is says nothing of what is usual: whoever leaves
+/// bundles under many names must not make the other nodes fail.
 #[test]
 fn what_bundles_do_not_agree_on_is_no_reference_for_others() {
     for (hour, loss) in [(12, -0.1), (8, -0.1), (12, 0.1), (8, 0.1)] {

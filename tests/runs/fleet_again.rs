@@ -88,18 +88,6 @@ fn rows_that_came_in_before_are_recognised() {
     let said = old_store(&place, &(own.clone() + &many));
     has(&said, 1, &["node n0005", "7 of 37 nodes".replace("7 of 37", "8 of 38").as_str()]);
     assert!(said.out.contains("8 fail"), "{}", said.out);
-    // Sessions under the name of n0005 alone, which nobody can tell from its own: both are named,
-    // and neither counts, whichever is the later.
-    for hour in [8, 12] {
-        let other = Node { hour, ..node(5) }.rows(8);
-        let said = old_store(&place, &(own.clone() + &other));
-        has(&said, 4, &["8 on which two bundles that nobody signed do not agree", "n0005 cuda:0"]);
-        assert!(said.out.contains(" 0 fail, 8 inconclusive"), "{}", said.out);
-    }
-    let slow = Node { hour: 12, loss: 0.1, ..node(3) }.rows(8);
-    let said = old_store(&place, &(own + &slow));
-    has(&said, 1, &["node n0005", "8 on which two bundles", "n0003 cuda:0"]);
-    assert!(said.out.contains(" 8 fail, 8 inconclusive"), "{}", said.out);
 }
 
 #[test]

@@ -33,10 +33,10 @@ pub const SIGNED: &str = "signed";
 /// The sender of a row of a bundle whose signature was not checked.
 pub const UNSIGNED: &str = "unsigned";
 
-/// Whether nobody vouches for a row, by its columns `sender` and `mark`: one without a sender came
-/// in before there were any. A planted fleet has none.
+/// Whether a row is of an unsigned bundle, by its columns `sender` and `mark`. What is made up has
+/// no sender.
 pub fn is_unsigned(sender: &str, mark: &str) -> bool {
-    sender != SIGNED && mark != SIMULATED
+    sender == UNSIGNED && mark != SIMULATED
 }
 
 /// One row. Its columns are in the order in which they are written.

@@ -151,8 +151,8 @@ impl Scatter {
     /// A slope's standard errors and their degrees of freedom, with what the level says of a series
     /// that began where others are and fell by `fallen`: half as much. The two are independent of
     /// each other, and each has the weight that it would have of such a fall (the lemma of Neyman
-    /// and Pearson, of normal laws). Where slopes scatter more than sessions say, levels do too, and
-    /// both are of one walk: the slope alone then.
+    /// and Pearson, of normal laws). Where slopes scatter more than sessions say, levels do too,
+    /// and both are of one walk: the slope alone then.
     fn with_level(&self, (t, freedom): (f64, f64), fallen: f64, level: f64) -> (f64, f64) {
         let alone = (t, freedom);
         let is_wide = |of: Variance| of.value > 1.0 + SURE * (2.0 / of.freedom).sqrt();

@@ -9,8 +9,8 @@
 //! - It **fails** where a test of *H0: the loss is at most the least effect* refuses, at a false
 //!   discovery rate over all GPUs and metrics of the survey ([`Dependence`] says which procedure).
 //!   Sessions differ by more than repeats do: that it loses nothing is refused too, with the
-//!   variance of a session in the error. Where sessions of whole nodes differ, both are asked beside
-//!   the other devices of its node ([`between`]).
+//!   variance of a session in the error. Where sessions of whole nodes differ, both are asked
+//!   beside the other devices of its node ([`between`]).
 //! - It **passes** where the loss is below the least effect with 95 % confidence.
 //! - The rest is **inconclusive**, with the number of repeats that may decide it.
 //! - A metric whose repeats scatter by more than a third of the least effect fails nobody.

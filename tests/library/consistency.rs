@@ -330,7 +330,7 @@ fn readings_that_no_sensor_gives_are_named() {
         (clocks(1200.0, 2400.0), "a clock of 2400 MHz was read, and 1980 MHz is the most"),
         (clocks(1500.0, 1200.0), "the lowest clock that was read is 1500 MHz"),
         (watts(640.0, 320.0), "the mean of its power is 640.0 W, and the highest 320.0 W"),
-        (watts(640.0, 1900.0), "its highest power is 1.900 kW"),
+        (watts(640.0, 1900.0), "its highest power is 1900.0 W"),
         // The counter of 32 bits wraps, in millijoules.
         (energy(-4_294_967.0, 2.0, 40), "its energy is -4294967 J: the counter went back"),
         (energy(4_294_967.0, 2.0, 40), "its mean power is 2.147 MW"),

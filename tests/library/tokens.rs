@@ -252,5 +252,5 @@ fn shapes_can_be_planned() {
     let said = fizeau(&["list", "--suite", path, "--device", "host"]);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let listed = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(listed.contains("gemm/bf16/8x8192x2048"), "{listed}");
+    assert!(listed.contains("gemm/bf16/nt/8x8192x2048"), "{listed}");
 }

@@ -10,6 +10,7 @@ use super::{
 use fizeau_domain::{
     number::percent,
     spec::{Part, Reach, Wire, part::LinkFile},
+    text::counted,
     units::BytesPerSecond,
 };
 use std::collections::BTreeMap;
@@ -54,7 +55,7 @@ fn rates<'w>(wire: &'w Wire, reading: &Reading) -> Vec<Rate<'w>> {
     if is_bisection {
         let half = wire.domain.map(|domain| domain / 2).filter(|half| *half > 0);
         if let Some(half) = half {
-            let of = format!("{half} GPUs with the other {half}");
+            let of = format!("{} with the other {half}", counted(half as usize, "GPU"));
             add(wire.each_way * f64::from(half), &of, true);
         }
         return found;
@@ -348,8 +349,8 @@ fn beside_rates(all: &[Rate<'_>], wires: &[Wire], reading: &Reading, stated: Sta
     verdict(Answer::Suspicious, why, rate / last.rate, lines)
 }
 
-/// The most that a measurement reaches of a port of a network: 4,096 bytes of a packet with at least
-/// 30 of headers and checksums (InfiniBand's local route, transport and both CRCs).
+/// The most that a measurement reaches of a port of a network: 4,096 bytes of a packet with at
+/// least 30 of headers and checksums (InfiniBand's local route, transport and both CRCs).
 const NETWORK_MOST: f64 = 0.993;
 
 /// Rates that are lower than a figure by this factor are not told beside it.

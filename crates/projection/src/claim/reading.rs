@@ -12,7 +12,7 @@ pub(super) use split::split;
 use super::{
     Per, Statement,
     unit::{Counts, Parts, Piece, Unit},
-    vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, is_device},
+    vocabulary::{COUNTS, MEASURED, Number, WEIGHTLESS, dtype, hint, is_device},
     wire,
 };
 use fizeau_domain::dtype::Dtype;
@@ -561,7 +561,7 @@ impl Reading {
         words.read().map_err(refuse)?;
         let reading = words.reading();
         if !words.left.is_empty() && (reading.is_ok() || words.unit.is_some()) {
-            let named = words.left.iter().map(|word| format!("{word:?}{}", beside::hint(word)));
+            let named = words.left.iter().map(|word| format!("{word:?}{}", hint(word)));
             let named = named.collect::<Vec<_>>().join(", ");
             let verb = if words.left.len() == 1 { "is" } else { "are" };
             return Err(refuse(format!("{named} {verb} not understood")));

@@ -5,6 +5,7 @@ use super::{
     Answer, Verdict,
     vocabulary::{MEASURED, WEIGHTLESS, dtype},
 };
+use fizeau_domain::number::brief;
 
 /// A share of a peak.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,17 +120,23 @@ pub fn beside(text: &str) -> Option<(String, f64)> {
     rest.contains(|c: char| c.is_ascii_digit()).then(|| (rest.trim().to_owned(), percent))
 }
 
+/// A percentage as its author may have written it, however absurd.
+fn said(percent: f64) -> String {
+    format!("{} %", brief(percent))
+}
+
 /// A share alone: no part reaches more than its peak.
 pub fn judge(share: Share) -> Verdict {
     let Share { percent, is_of_memory } = share;
+    let said = said(percent);
     let what = if is_of_memory { "memory's bandwidth" } else { "arithmetic" };
     let most = if is_of_memory { MEMORY_MOST } else { ARITHMETIC_MOST };
     let (answer, why) = if percent > 100.0 {
-        (Answer::Impossible, format!("{percent} % of a peak is more than the peak"))
+        (Answer::Impossible, format!("{said} of a peak is more than the peak"))
     } else if percent > most {
-        (Answer::Suspicious, format!("nothing that was measured has {percent} % of {what}'s peak"))
+        (Answer::Suspicious, format!("nothing that was measured has {said} of {what}'s peak"))
     } else {
-        (Answer::Possible, format!("{percent} % of a peak of {what}"))
+        (Answer::Possible, format!("{said} of a peak of {what}"))
     };
     Verdict {
         answer,
@@ -145,9 +152,9 @@ pub fn judge(share: Share) -> Verdict {
 pub fn set_beside(mut verdict: Verdict, percent: f64, spelled: impl Fn(f64) -> String) -> Verdict {
     if percent > 100.0 {
         verdict.answer = Answer::Impossible;
-        verdict.why = format!("{percent} % of a peak is more than the peak");
+        verdict.why = format!("{} of a peak is more than the peak", said(percent));
     } else if percent > 0.0 {
-        let line = format!("{percent} % of a peak: that of {}", spelled(100.0 / percent));
+        let line = format!("{} of a peak: that of {}", said(percent), spelled(100.0 / percent));
         verdict.arithmetic.push(line);
     }
     verdict

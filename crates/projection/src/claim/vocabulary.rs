@@ -135,3 +135,17 @@ impl Number {
         Number { value: self.value * factor, half_place: self.half_place * factor }
     }
 }
+
+/// What may be meant by a word that is not understood.
+pub fn hint(word: &str) -> &'static str {
+    let is_named = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && word.contains(|c: char| c.is_ascii_digit())
+    };
+    match word.to_ascii_lowercase().as_str() {
+        word if word.starts_with("on ") => " (the part is named by --on, or `on =` in a file)",
+        // `B200`, `llama-3.1-70b`.
+        word if is_named(word) => " (a part is named by --on, a model by --model)",
+        _ => "",
+    }
+}

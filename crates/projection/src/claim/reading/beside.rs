@@ -599,17 +599,3 @@ pub(super) fn is_of_pin(counts: Counts, bits: f64, beside: &Beside, is_memory: b
     let is_bits = matches!(counts, Counts::Bits(_));
     is_bits && beside.link.is_none() && is_named && bits <= PIN_MOST
 }
-
-/// What may be meant by a word that is not understood.
-pub fn hint(word: &str) -> &'static str {
-    let is_named = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_alphabetic())
-            && word.contains(|c: char| c.is_ascii_digit())
-    };
-    match word.to_ascii_lowercase().as_str() {
-        word if word.starts_with("on ") => " (the part is named by --on, or `on =` in a file)",
-        // `B200`, `llama-3.1-70b`.
-        word if is_named(word) => " (a part is named by --on, a model by --model)",
-        _ => "",
-    }
-}

@@ -185,13 +185,15 @@ fn what_dcgm_says_is_in_the_verdict_and_in_the_bundle() {
     plant(&place, "proc/meminfo", "MemTotal: 1048576 kB\n");
     plant(&place, "dev/kmsg", "6,1,2,-;all is well\n");
     let told = |status: &str| {
+        let warned = serde_json::json!([{ "warning": "DBE", "error_severity": 6 }]);
+        let warnings = if status == "Pass" { serde_json::json!([]) } else { warned };
         let text = serde_json::json!({
             "metadata": { "version": "4.2.3" },
             "DCGM Diagnostic": { "test_categories": [{ "category": "Hardware", "tests": [{
                 "name": "memory", "test_summary": { "status": status },
                 "results": [{
                     "entity_group": "GPU", "entity_id": 3, "status": status,
-                    "warnings": [{ "warning": "DBE", "error_severity": 6 }]
+                    "warnings": warnings
                 }]
             }]}]}
         })

@@ -317,7 +317,8 @@ fn what_bundles_do_not_agree_on_is_no_reference_for_others() {
             let said = with(&slow);
             has(&said, if first == 4 { 1 } else { 4 }, &[]);
             assert!(!said.out.contains("node n0000"), "{}", said.out);
-            assert_eq!(said.out.contains("node n0001"), first == 4, "{}", said.out);
+            // Of two undisputed nodes the slower one may be named, and fails nothing.
+            assert!(first == 2 || said.out.contains("node n0001"), "{}", said.out);
         }
     }
 }

@@ -141,6 +141,7 @@ pub fn hint(word: &str) -> &'static str {
     let is_named = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_alphabetic())
             && word.contains(|c: char| c.is_ascii_digit())
+            && dtype(word).is_none()
     };
     match word.to_ascii_lowercase().as_str() {
         word if word.starts_with("on ") => " (the part is named by --on, or `on =` in a file)",

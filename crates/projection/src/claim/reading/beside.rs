@@ -162,9 +162,8 @@ pub(super) fn number_of(word: &str) -> Option<(Number, String)> {
     if !word.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let end = word.find(|c| !is_digit(c)).unwrap_or(word.len());
-    let value = Number::of(&word[..end]).ok()?;
-    Some((value, word[end..].to_ascii_lowercase()))
+    let (value, unit) = word.split_at(word.find(|c| !is_digit(c)).unwrap_or(word.len()));
+    Some((Number::of(value).ok()?, unit.to_ascii_lowercase()))
 }
 
 fn whole(number: Number) -> Option<u32> {

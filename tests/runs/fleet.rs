@@ -213,11 +213,11 @@ fn bundles_are_collected_once_and_surveyed_also_half_written() {
     fs::write(half.join("rounds/last/record.jsonl"), "{\"line\":\"head").expect("written");
     let report = json(&["bundles/half"]);
     let notes = report["notes"].to_string();
-    assert!(notes.contains("it was not closed") && notes.contains("1 records are not whole"));
+    assert!(notes.contains("it was not closed") && notes.contains("1 record is not whole"));
     assert_eq!(report["fleet"], "1 node, 1 host", "what is there of it counts");
     copy(&place.path("bundles/a"), &place.path("bundles/b"));
     let both = json(&["bundles/a", "bundles/b"]);
-    assert!(both["notes"].to_string().contains("are there twice"), "{}", both["notes"]);
+    assert!(both["notes"].to_string().contains(" there twice"), "{}", both["notes"]);
     // An archive of it, beside one that was cut.
     let tar = |from: &str, to: &str| {
         let mut tar = std::process::Command::new("tar");

@@ -111,7 +111,7 @@ fn spoil(place: &Place) {
 /// What stands in a line of its own of each.
 const LINES: [&str; 19] = [
     "sent/half: it was not closed",
-    "sent/half: rounds: 1 records are not whole",
+    "sent/half: rounds: 1 record is not whole",
     "sent/torn: verdict.json: EOF",
     "sent/torn: account.json: EOF",
     "short.jsonl at byte 0: its last line is cut short",

@@ -6,7 +6,7 @@ use crate::{
     cmd::{output, profiles},
     data::Catalogue,
 };
-use fizeau_domain::text::hex;
+use fizeau_domain::text::{agreed, counted, hex};
 use fizeau_judge::{
     evidence::{account::Account, file as names, manifest::Manifest},
     fleet::{
@@ -151,7 +151,10 @@ fn read(path: &Path, problems: &mut Problems) -> Bundle {
     }
     if broken > 0 {
         let kind = Kind::Begun;
-        problem(kind, names::ROUNDS, &format!("{broken} records are not whole, and are left out"));
+        let records = counted(broken, "record");
+        let are = agreed(broken, "is", "are");
+        let words = format!("{records} {are} not whole, and {are} left out");
+        problem(kind, names::ROUNDS, &words);
     }
     bundle.records = by_run.into_values().collect();
     bundle

@@ -49,7 +49,7 @@ found $include/gpu_nvidia.h 's/ld\.volatile\.shared/ld.shared/' \
 found $include/gpu_amd.h '/^DEVICE Vector<u64> load_from_shared/,/^}/s/asm volatile.*//' \
     "access_shared: .*ds_(read|load)_b128" amd access/portable.cu gfx942
 # Which tile comes next, found out by divisions in every stage.
-found kernels/gemm/sm89_mma.cu 's/if (next_step == 0) lines.aim/lines.aim/' \
+found $include/line_product.h 's/if (next_step == 0) lines.aim/lines.aim/' \
     "gemm_fp8_mma: .*: MUFU.RCP .* on the usual way" nvidia gemm/sm89_mma.cu sm_89
 # Copies that are waited for before what is under way is used.
 found kernels/gemm/sm80_mma_skinny.cu 's/await_copies<L::STAGES - 2>/await_copies<0>/' \

@@ -155,7 +155,7 @@ fn takes_in(line: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let is_called =
         |call: &&str| line.match_indices(*call).any(|(at, _)| !line[..at].ends_with(is_word));
-    !line.trim_start().starts_with("//") && (is_named || CALLS.iter().any(|call| is_called(call)))
+    !line.trim_start().starts_with("//") && (is_named || CALLS.iter().any(is_called))
 }
 
 /// The files of sources that take in what others wrote, without their tests.

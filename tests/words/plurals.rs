@@ -1,6 +1,6 @@
 //! Counts and the words after them: "1 cases" is wrong, and `counted` of `fizeau_domain::text`
 //! makes it right. In sources a count in a format string that is followed by a plural word has to
-//! go through it, unless it stands in the list of counts that are never 1 (or of units, as in
+//! go through it, unless it stands in the list of those that do not (units, as in
 //! "requests/s"). In texts that programs printed, no 1 stands before such a word.
 
 use std::{collections::BTreeSet, fs, path::Path};

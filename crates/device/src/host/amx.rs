@@ -80,8 +80,8 @@ static WHOLE: Configuration = Configuration {
     rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
 };
 
-/// This thread's tiles, all eight whole, until it is dropped: a thread that keeps them makes each
-/// switch to another slower, and holds its core from its deepest sleep.
+/// This thread's tiles, all eight whole, which it gives back when this is dropped. A thread that
+/// keeps them slows each switch to another thread, and its core cannot enter its deepest sleep.
 pub(super) struct Tiles(());
 
 impl Tiles {

@@ -46,8 +46,9 @@ pub(super) fn with_tiles(kernel: HostKernel) -> HostKernel {
     })
 }
 
-/// `$first` and `$last` are what is done with the sums, rows of `sums_row` bytes, before and after
-/// the products of `steps` of [`WORDS`] words along k: rows of `a` are `$row` bytes apart.
+/// Fills the four tiles of sums by the instructions `$first`, adds the products of `$steps` steps of
+/// [`WORDS`] words along k, and stores the sums. Rows of `$a` are `$row` bytes apart, rows of `$sums`
+/// `$stride` bytes.
 macro_rules! multiply {
     ([$($first:literal),*], $a:expr, $row:expr, $b:expr, $steps:expr, $sums:expr, $stride:expr) => {
         asm!(
@@ -110,8 +111,8 @@ unsafe fn scores_bf16(tile: ScoreTile) {
     }
 }
 
-/// [`Packed::accumulate`]. Corrections are rarely other than one, where the largest score is kept
-/// as long as none exceeds it by much.
+/// [`Packed::accumulate`]. Most corrections are one, because the largest score of a row is replaced
+/// only by one that exceeds it by much; rows whose correction is one are left as they are.
 #[target_feature(enable = "avx512f")]
 unsafe fn sums_bf16(tile: SumTile) {
     let stride = tile.stride * size_of::<f32>();

@@ -52,14 +52,16 @@ const BLOCK_ROWS: usize = 16 * ACROSS;
 const BLOCK_COLUMNS: usize = 8 * ACROSS;
 /// Panels of A up to which each panel of B is packed for some pairs along k and used at once.
 const FEW_PANELS: usize = 4;
-/// Those pairs, and bytes of the sums meanwhile.
+/// How many pairs along k that is.
 const SLAB: usize = 2;
+/// Bytes of the sums meanwhile, at most: a part of the second cache.
 const SUMS_MAX: usize = 512 << 10;
 /// Bytes along a row of B that are asked for ahead: many rows are read at once, which is more than
 /// the CPU can foresee.
 const AHEAD: usize = 1024;
-/// Columns of B packed at once, at most, and their bytes: A is packed again for the next ones.
+/// Columns of B packed at once, at most. A is packed again for the next ones.
 const COLUMNS_MAX: usize = 2048;
+/// Bytes of packed B, at most: where k is long, fewer columns are packed at once.
 const PACKED_MAX: usize = 32 << 20;
 
 /// One thread's share of a product.

@@ -46,9 +46,9 @@ pub(super) fn with_tiles(kernel: HostKernel) -> HostKernel {
     })
 }
 
-/// Fills the four tiles of sums by the instructions `$first`, adds the products of `$steps` steps of
-/// [`WORDS`] words along k, and stores the sums. Rows of `$a` are `$row` bytes apart, rows of `$sums`
-/// `$stride` bytes.
+/// Fills the four tiles of sums by the instructions `$first`, adds the products of `$steps` steps
+/// of [`WORDS`] words along k, and stores the sums. Rows of `$a` are `$row` bytes apart, rows of
+/// `$sums` `$stride` bytes.
 macro_rules! multiply {
     ([$($first:literal),*], $a:expr, $row:expr, $b:expr, $steps:expr, $sums:expr, $stride:expr) => {
         asm!(

@@ -1,6 +1,6 @@
 //! Every kernel of the host's attention against the definition, over odd shapes.
 
-use fizeau_bench::{self as bench, Rank};
+use fizeau_bench::Rank;
 use fizeau_comm::Alone;
 use fizeau_device::{
     Backend, Buffer, Capabilities, Device, DeviceError, Function, Launch, Timing,
@@ -31,7 +31,7 @@ fn check_all(device: &dyn Device, point: AttentionPoint, repeat: u32) {
             let point = Point::Attention(AttentionPoint { dtype, ..point });
             let case = Case { kernel, point };
             let rank = Rank { device, peers: &Alone };
-            let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
+            let mut workload = crate::prepare(&case, rank).expect("a listed kernel is ready");
             workload.poison().expect("O is written");
             let before = workload.verify().expect("O is read");
             assert!(!before.passed(), "{case}: poison passes");
@@ -294,7 +294,7 @@ fn check_forgetful(
         let device = Forgetful { host: host_of(2), lost, change, multiplied };
         let case = Case { kernel, point };
         let rank = Rank { device: &device, peers: &Alone };
-        let mut workload = bench::prepare(&case, rank).expect("a listed kernel is ready");
+        let mut workload = crate::prepare(&case, rank).expect("a listed kernel is ready");
         workload.poison().expect("O is written");
         workload.enqueue(1).expect("it runs");
         let check = workload.verify().expect("O is read");

@@ -223,7 +223,7 @@ proptest! {
                 ..CollectivePoint::new(collective, dtype, message, ranks)
             };
             let case = Case { kernel: kernel(), point: Point::Collective(point) };
-            let prepared = bench::prepare(&case, rank);
+            let prepared = crate::prepare(&case, rank);
             if !collective.exists(place) {
                 prop_assert!(prepared.is_err(), "{}", case);
                 continue;
@@ -355,7 +355,7 @@ proptest! {
                 continue;
             }
             let rank = Rank { device: &*device, peers: &broken };
-            let mut workload = bench::prepare(&case, rank).expect("it is ready");
+            let mut workload = crate::prepare(&case, rank).expect("it is ready");
             workload.poison().expect("buffers are written");
             workload.enqueue(repeat).expect("it runs");
             let check = workload.verify().expect("buffers are read");
@@ -434,12 +434,12 @@ fn what_is_written_beside_an_unaligned_buffer_is_found() {
     };
     let case = Case { kernel: kernel(), point: Point::Collective(point) };
     let right = Rank { device: &*device, peers: &peers };
-    let mut workload = bench::prepare(&case, right).expect("it is ready");
+    let mut workload = crate::prepare(&case, right).expect("it is ready");
     workload.enqueue(1).expect("it runs");
     assert!(workload.verify().expect("buffers are read").passed());
     let broken = Broken { device: &*device, peers: &peers, rank: 1, offset: point.message.0 };
     let rank = Rank { device: &*device, peers: &broken };
-    let mut workload = bench::prepare(&case, rank).expect("it is ready");
+    let mut workload = crate::prepare(&case, rank).expect("it is ready");
     workload.enqueue(1).expect("it runs");
     let check = workload.verify().expect("buffers are read");
     assert!(!check.passed() && check.wrong == 1, "{check:?}");

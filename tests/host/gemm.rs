@@ -49,7 +49,7 @@ fn check_all_grouped(device: &dyn Device, [m, n, k, groups]: [u32; 4], repeat: u
 
 fn check(device: &dyn Device, case: &Case, repeat: u32) {
     let rank = Rank { device, peers: &Alone };
-    let mut workload = bench::prepare(case, rank).expect("a listed kernel is ready");
+    let mut workload = crate::prepare(case, rank).expect("a listed kernel is ready");
     workload.poison().expect("C is written");
     let before = workload.verify().expect("C is read");
     assert!(!before.passed(), "{case}: poison passes");
@@ -95,7 +95,7 @@ fn another_layout_is_found() {
                 let point = Point::Gemm(GemmPoint { dtype, m, n, k, layout, contents });
                 let case = Case { kernel: kernel.clone(), point };
                 let rank = Rank { device: &device, peers: &Alone };
-                let mut workload = bench::prepare(&case, rank).expect("it is listed");
+                let mut workload = crate::prepare(&case, rank).expect("it is listed");
                 workload.enqueue(1).expect("it runs");
                 let check = workload.verify().expect("C is read");
                 assert!(!check.passed(), "{case}: {check:?}");
@@ -203,7 +203,7 @@ fn products_of_decoding_take_turns_with_copies_of_their_operands() {
     };
     let case = Case { kernel: KernelName("portable".into()), point: Point::Gemm(point) };
     let rank = Rank { device: &device, peers: &Alone };
-    let mut workload = bench::prepare(&case, rank).expect("it is listed");
+    let mut workload = crate::prepare(&case, rank).expect("it is listed");
     assert_eq!(workload.copies(), 10);
     let mut distinct = |turns: bool| {
         workload.take_turns(turns);

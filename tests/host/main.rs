@@ -5,3 +5,19 @@ mod collective;
 mod gemm;
 mod memory;
 mod pool;
+
+use fizeau_bench::{self as bench, Prepared, Rank};
+use fizeau_device::host::{fenced, library};
+use fizeau_domain::case::Case;
+
+/// A case that is ready. If its kernel is the program's own, it ends the process where it touches
+/// what is behind an operand; libraries of others do.
+fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Prepared<'r> {
+    // Operands that an earlier case left would be taken again.
+    bench::give_back();
+    let prepared = || bench::prepare(case, rank);
+    match library::version_of(&case.kernel.0) {
+        Some(_) => prepared(),
+        None => fenced(prepared),
+    }
+}

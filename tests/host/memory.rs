@@ -1,7 +1,7 @@
 //! The host's memory and compute kernels: every variant of this machine is right, and an iteration
 //! that does nothing is not.
 
-use fizeau_bench::{self as bench, Rank};
+use fizeau_bench::Rank;
 use fizeau_comm::Alone;
 use fizeau_device::{Backend, Device, host::Host};
 use fizeau_domain::{
@@ -21,7 +21,7 @@ fn host() -> Box<dyn Device> {
 /// Runs a case a few times; the check of its result, after having seen that no result is wrong.
 fn check(device: &dyn Device, case: &Case) -> fizeau_domain::outcome::Check {
     let rank = Rank { device, peers: &Alone };
-    let mut workload = bench::prepare(case, rank).unwrap_or_else(|error| panic!("{case}: {error}"));
+    let mut workload = crate::prepare(case, rank).unwrap_or_else(|error| panic!("{case}: {error}"));
     let granule = workload.granule();
     workload.enqueue(granule).expect("the kernel runs");
     workload.poison().expect("the host's memory can be written");
@@ -66,7 +66,7 @@ fn chases_end_where_they_should() {
         let (working_set, pair) = (Bytes(size), pair.map(Bytes));
         let point = Point::Latency(LatencyPoint { working_set, side: None, pair });
         let kernel = device.kernels(Operation::Latency)[0].clone();
-        let mut workload = bench::prepare(&Case { kernel, point }, rank).expect("there is memory");
+        let mut workload = crate::prepare(&Case { kernel, point }, rank).expect("there is memory");
         for repeat in [1, 2, 63, 64, 65, 100_000] {
             workload.poison().expect("the host's memory can be written");
             workload.enqueue(repeat).expect("the kernel runs");
@@ -122,4 +122,33 @@ fn the_fastest_clock_so_far_is_kept_by_the_units_that_worked() {
     let fastest = seen.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
     assert_eq!(host.fastest_clock(1), fastest);
     assert_eq!(host.fastest_clock(2), None, "two have not worked");
+}
+
+/// Whether the system lets this process read a byte.
+fn is_mapped(address: u64) -> bool {
+    use std::os::unix::fs::FileExt;
+    let memory = std::fs::File::open("/proc/self/mem").expect("a process has its memory");
+    memory.read_exact_at(&mut [0], address).is_ok()
+}
+
+/// BLIS 0.9 reads a row past A (flame/blis#821), and other libraries elements past B.
+#[test]
+fn behind_an_operand_as_much_can_be_read_as_it_has() {
+    let device = host();
+    for size in [1, 100, 4096, 51_264, (2 << 20) + 8] {
+        let operand = device.allocate(Bytes(size)).expect("there is memory");
+        assert!(is_mapped(operand.address + 2 * size - 1), "{size} bytes");
+    }
+}
+
+/// What tests rely on that look for kernels which read past their operands.
+#[test]
+fn nothing_is_mapped_behind_an_operand_with_a_fence() {
+    let device = host();
+    for size in [1, 100, 4096, 51_264, (2 << 20) + 8] {
+        let operand = fizeau_device::host::fenced(|| device.allocate(Bytes(size)));
+        let operand = operand.expect("there is memory");
+        assert!(is_mapped(operand.address + size - 1), "{size} bytes");
+        assert!(!is_mapped(operand.address + size.next_multiple_of(64)), "{size} bytes");
+    }
 }

@@ -5,8 +5,11 @@
 use super::cgroup;
 use crate::{Buffer, DeviceError, Result};
 use fizeau_domain::units::Bytes;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
 use std::{
+    cell::Cell,
     fs,
     sync::{
         LazyLock,
@@ -85,10 +88,37 @@ impl Drop for Mapping {
     }
 }
 
+/// Bytes behind an operand that can be read, at most: as many as the operand has.
+///
+/// Libraries of others read past the end of their operands: BLIS 0.9 and 1.0 a whole row past A
+/// (flame/blis#821) and some elements past B (flame/blis#635). What they read there changes no
+/// result, but ends the process where nothing is mapped.
+const BEHIND: usize = 16 << 20;
+
+thread_local! {
+    /// Whether nothing behind the operands of this thread can be read.
+    static FENCED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `run` returns. Operands that it allocates end where no memory is mapped, so that a kernel
+/// that reads or writes past them ends the process: tests run the program's own kernels so.
+pub fn fenced<T>(run: impl FnOnce() -> T) -> T {
+    struct Fence(bool);
+    impl Drop for Fence {
+        fn drop(&mut self) {
+            FENCED.set(self.0);
+        }
+    }
+    let _fence = Fence(FENCED.replace(true));
+    run()
+}
+
 /// Memory for operands: page-aligned and zeroed, in huge pages where the OS has them (asked for
-/// from 2 MiB on).
+/// from 2 MiB on). Within [`fenced`] it is aligned to 64 bytes alone.
 pub fn allocate(size: Bytes) -> Result<Buffer> {
     const HUGE_PAGE: usize = 2 << 20;
+    const PAGE: usize = 4096;
+    const LINE: usize = 64;
     let refuse = |why: String| DeviceError::Allocation { size, why };
     let wanted = usize::try_from(size.0).map_err(|error| refuse(error.to_string()))?.max(1);
     let free = [memory_free(), unpromised()].into_iter().flatten().min();
@@ -97,29 +127,33 @@ pub fn allocate(size: Bytes) -> Result<Buffer> {
     {
         return Err(refuse(format!("{free} are free")));
     }
-    let length = wanted
-        .checked_next_multiple_of(4096)
-        .and_then(
-            |length| if wanted >= HUGE_PAGE { length.checked_add(HUGE_PAGE) } else { Some(length) },
-        )
-        .ok_or_else(|| refuse("more than an address space".into()))?;
+    let is_fenced = FENCED.get();
+    let is_huge = wanted >= HUGE_PAGE && !is_fenced;
+    let too_long = || refuse("more than an address space".into());
+    let written = wanted
+        .checked_next_multiple_of(PAGE)
+        .and_then(|length| length.checked_add(if is_huge { HUGE_PAGE } else { 0 }))
+        .ok_or_else(too_long)?;
+    let behind = if is_fenced { PAGE } else { written.min(BEHIND) };
+    let length = written.checked_add(behind).ok_or_else(too_long)?;
+    // What is only read is not counted as memory that the process may come to need.
+    let first = if is_fenced { ProtFlags::empty() } else { ProtFlags::READ };
+    let writable = MprotectFlags::READ | MprotectFlags::WRITE;
     // SAFETY: a new mapping, anywhere.
-    let mapped = unsafe {
-        mmap_anonymous(
-            std::ptr::null_mut(),
-            length,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::PRIVATE,
-        )
-    };
+    let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, first, MapFlags::PRIVATE) };
     let address = mapped.map_err(|error| refuse(error.to_string()))?;
     PROMISED.fetch_add(size.0, Ordering::Relaxed);
     let owner = Mapping { address, length, promised: size.0 };
+    // SAFETY: within the new mapping, to which nothing refers yet.
+    unsafe { mprotect(address, written, writable) }.map_err(|error| refuse(error.to_string()))?;
     let mut start = address as usize;
-    if wanted >= HUGE_PAGE {
+    if is_fenced {
+        start += written - wanted.next_multiple_of(LINE);
+    }
+    if is_huge {
         start = start.next_multiple_of(HUGE_PAGE);
         // SAFETY: within the mapping; advice does not change its contents.
-        let _ = unsafe { madvise(address, length, Advice::LinuxHugepage) };
+        let _ = unsafe { madvise(address, written, Advice::LinuxHugepage) };
     }
     Ok(Buffer { address: start as u64, size, owner: Box::new(owner) })
 }

@@ -31,7 +31,7 @@ mod user;
 pub use cgroup::groups;
 pub use environment::{environment, quota_words};
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
-pub use memory::{for_operands, memory_free};
+pub use memory::{fenced, for_operands, memory_free};
 pub use run_delay::RunDelay;
 pub use steal::Steal;
 

@@ -30,6 +30,7 @@ RUSTDOCFLAGS="-D warnings" stage "documentation" \
 stage "tests: build" cargo test --locked --workspace --no-run --quiet
 # Scripts below bring the first four, and check_long.sh the last.
 FIZEAU_ELSEWHERE="nvrtc cublaslt hip nccl mpi" stage "tests: run" cargo test --locked --workspace
+stage "tests: alone" required_tests --test runs -- --ignored fleet::bundles_are_collected_once
 
 # GPU kernels and the way to the driver, which need no GPU: every kernel for every target by the two
 # compilers whose code runs (NVRTC 12 makes what a release carries, NVRTC 13 what a machine compiles

@@ -159,7 +159,9 @@ fn a_folder_of_anything_is_surveyed_to_its_end() {
     }
 }
 
+/// What is measured while others have the cores is set aside, and then no node is there.
 #[test]
+#[ignore = "needs the cores for itself: scripts/check.sh runs it alone"]
 fn bundles_are_collected_once_and_surveyed_also_half_written() {
     let place = small_node::place();
     // Without a floor, which a busy machine may be below.

@@ -577,3 +577,34 @@ fn fused_operations_are_what_they_are_defined_as() {
         check_without("fused.cpp", "fused/portable.cu", wait, left);
     }
 }
+
+#[test]
+fn recurrences_are_what_they_are_defined_as() {
+    let folder = tempfile::tempdir().expect("a directory");
+    for lanes in [32, 64] {
+        let Some(model) = model(folder.path(), "recurrence.cpp", lanes) else { return };
+        let said = model.run(&[], None);
+        assert!(said.code == Some(0) && said.text.contains("checks passed"), "{}", said.text);
+    }
+    for (wait, left) in [
+        // The old state is taken away.
+        ("fused(change, shared.keys[c][i], decayed)", "fused(change, shared.keys[c][i], -decayed)"),
+        // What the state keeps of the key is not taken out.
+        ("change = rate * (value - kept)", "change = rate * value"),
+        // Sums along a row are those of half of its lanes.
+        ("mask = LANES / 2; mask > 0", "mask = LANES / 2; mask > 1"),
+        // All heads have keys of their own.
+        ("head / (p.heads / p.key_heads)", "head % p.key_heads"),
+        // The update is taken out of the output.
+        (
+            "fused(change, product, fused(skip, value, read))",
+            "fused(-change, product, fused(skip, value, read))",
+        ),
+        // The skip is left out.
+        ("fused(skip, value, read)", "fused(skip, kept, read)"),
+        // Nothing is planted.
+        ("", ""),
+    ] {
+        check_without("recurrence.cpp", "recurrence/portable.cu", wait, left);
+    }
+}

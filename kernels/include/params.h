@@ -132,6 +132,26 @@ struct FusedParams {
 };
 static_assert(sizeof(FusedParams) == 64, "the mirror");
 
+// A token of linear attention; crates/domain/src/case/recurrence.rs. Arrays are row-major.
+struct RecurrenceParams {
+  const void* state;     // batch x heads x value x key
+  void* updated;         // the same, elsewhere
+  const bf16* queries;   // batch x key_heads x key
+  const bf16* keys;      // batch x key_heads x key
+  const bf16* values;    // batch x heads x value
+  const f32* decays;     // batch x heads; kda: batch x heads x key
+  const f32* rates;      // batch x heads
+  const f32* skips;      // mamba2: heads
+  bf16* output;          // batch x heads x value
+  u32 batch;
+  u32 heads;
+  u32 key_heads;
+  u32 key;
+  u32 value;
+  u32 unused;
+};
+static_assert(sizeof(RecurrenceParams) == 96, "the mirror");
+
 // What a rank received of a collective: copies of what ranks send, or sums of it.
 struct CheckParams {
   const void* values;

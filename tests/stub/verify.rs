@@ -38,6 +38,7 @@ const PLAIN: &[&str] = &[
     "grouped/*",
     "attention/*",
     "fused/*",
+    "recurrence/*",
 ];
 
 /// Every kind of device. What a generation has from an older one is run there: the text, the number

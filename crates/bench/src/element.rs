@@ -158,9 +158,51 @@ impl E4m3 {
     }
 }
 
+/// What rounding may do to a sum of products in f32, relative to the sum of their
+/// sizes: as [`super::verify`] has it of
+/// sums in f64.
+pub(super) fn f32_sum_bound(count: usize) -> f64 {
+    let count = count as f64 + 1.0;
+    count.min(8.0 * count.sqrt()) * F32_ROUNDOFF
+}
+
+/// The numbers that round to a code, from the least to the largest: up to the middles of it and its
+/// neighbours. `size` gives the value of a code without its sign, and `most` has no neighbour
+/// above.
+fn nearest(bits: u16, sign: u16, most: u16, size: impl Fn(u16) -> f64) -> [f64; 2] {
+    let code = bits & (sign - 1);
+    let here = size(code);
+    let below = if code == 0 { -size(1) } else { size(code - 1) };
+    let above = if code >= most { f64::INFINITY } else { size(code + 1) };
+    let [from, to] = [(here + below) / 2.0, (here + above) / 2.0];
+    if bits & sign == 0 { [from, to] } else { [-to, -from] }
+}
+
+/// Those that round to a bf16.
+pub(super) fn nearest_of_bf16(bits: u16) -> [f64; 2] {
+    nearest(bits, 0x8000, bf16::MAX.to_bits(), |code| bf16::from_bits(code).to_f64())
+}
+
+/// Those that round to an e4m3.
+pub(super) fn nearest_of_e4m3(bits: u16) -> [f64; 2] {
+    nearest(bits, 0x80, 0x7e, |code| E4m3(code as u8).to_f64())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_code_has_the_numbers_around_it() {
+        // 1 and its neighbours 0.9375 and 1.125.
+        assert_eq!(nearest_of_e4m3(0x38), [0.96875, 1.0625]);
+        assert_eq!(nearest_of_e4m3(0xb8), [-1.0625, -0.96875]);
+        assert_eq!(nearest_of_e4m3(0x00), [-(2f64.powi(-10)), 2f64.powi(-10)]);
+        assert_eq!(nearest_of_e4m3(0x7e), [432.0, f64::INFINITY]);
+        assert!(nearest_of_e4m3(0x7f)[0].is_nan());
+        assert!(nearest_of_bf16(0x7fff)[0].is_nan());
+        assert_eq!(nearest_of_bf16(0x3f80), [1.0 - 2f64.powi(-9), 1.0 + 2f64.powi(-8)]);
+    }
 
     #[test]
     fn eight_bits_are_read_and_rounded() {

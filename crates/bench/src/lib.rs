@@ -25,6 +25,8 @@ pub mod gemm;
 pub mod instruction;
 pub mod latency;
 pub mod launch;
+pub mod recurrence;
+mod rotation;
 pub mod sdc;
 mod sides;
 pub mod stream;
@@ -112,6 +114,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan.extend(gemm::grouped::cases(suite, rank));
     plan.extend(attention::cases(suite, rank));
     plan.extend(fused::cases(suite, rank));
+    plan.extend(recurrence::cases(suite, rank));
     if !has_others {
         plan.extend(sdc::cases(suite, rank));
     }
@@ -154,6 +157,7 @@ fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Prepared<'r> {
         Point::Grouped(point) => gemm::grouped::prepare(point, &case.kernel, rank),
         Point::Attention(point) => attention::prepare(point, &case.kernel, rank),
         Point::Fused(point) => fused::prepare(point, &case.kernel, rank),
+        Point::Recurrence(point) => recurrence::prepare(point, &case.kernel, rank),
         Point::Collective(point) => collective::prepare(point, &case.kernel, rank),
         Point::Access(point) => access::prepare(point, &case.kernel, rank),
         Point::Transfer(point) => transfer::prepare(point, &case.kernel, rank),
@@ -176,8 +180,10 @@ pub fn headline_cache(case: &Case, copies: u32) -> (Cache, Option<Cache>) {
         | Point::Transfer(_)
         | Point::Launch(_)
         | Point::Sdc(_) => (Cache::Hot, None),
-        Point::Gemm(_) | Point::Fused(_) if copies > 1 => (Cache::Cold, Some(Cache::Hot)),
-        Point::Fused(_) => (Cache::Hot, None),
+        Point::Gemm(_) | Point::Fused(_) | Point::Recurrence(_) if copies > 1 => {
+            (Cache::Cold, Some(Cache::Hot))
+        }
+        Point::Fused(_) | Point::Recurrence(_) => (Cache::Hot, None),
         Point::Gemm(_) | Point::Grouped(_) => (Cache::Hot, Some(Cache::Cold)),
         Point::Attention(_) => (Cache::Cold, Some(Cache::Hot)),
     }
@@ -204,7 +210,7 @@ fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, DeviceError> {
 pub fn memory_needed(case: &Case, properties: &Properties) -> Bytes {
     let copies = match &case.point {
         Point::Gemm(point) => gemm::copies(point, properties),
-        Point::Fused(point) => fused::copies(point, properties),
+        Point::Fused(_) | Point::Recurrence(_) => rotation::copies(&case.point, properties),
         _ => 1,
     };
     let (cache, beside) = headline_cache(case, copies);
@@ -235,6 +241,7 @@ fn taken(case: &Case, properties: &Properties) -> Bytes {
             (case.point.work().memory + point.unread()) * 2 + attention::beside(point)
         }
         Point::Fused(point) => fused::memory(point, properties),
+        Point::Recurrence(point) => recurrence::memory(point, properties),
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,
         Point::Access(point) => point.working_set,

@@ -9,8 +9,8 @@
 use fizeau_domain::{
     case::{
         Access, AttentionKind, Buffers, CacheSide, Collective, Contents, Fused, HostMemory,
-        Instruction, KernelName, Launching, Layout, Lengths, Mask, MemoryPattern, Place, Routing,
-        StreamOperation, Transfer,
+        Instruction, KernelName, Launching, Layout, Lengths, Mask, MemoryPattern, Place,
+        Recurrence, Routing, StreamOperation, Transfer,
     },
     dtype::Dtype,
     units::{Bytes, Celsius, Flops, Joules, Megahertz, Seconds, Watts},
@@ -59,6 +59,7 @@ shared!(
     HostMemory,
     Launching,
     Fused,
+    Recurrence,
     Routing,
     AttentionKind,
     Mask,

@@ -125,7 +125,9 @@ pub fn rate(measurement: &Measurement) -> Cell {
         Point::Latency(_) | Point::Instruction(_) | Point::Launch(_) | Point::Sdc(_) => {
             Cell::Time(median)
         }
-        Point::Access(_) | Point::Fused(_) => Cell::Bandwidth(measurement.work.memory / median),
+        Point::Access(_) | Point::Fused(_) | Point::Recurrence(_) => {
+            Cell::Bandwidth(measurement.work.memory / median)
+        }
         Point::Transfer(point) if point.transfer.is_latency() => Cell::Time(median),
         Point::Transfer(point) => Cell::Bandwidth(point.moved() / median),
         Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
@@ -159,7 +161,7 @@ fn measured_row(measurement: &Measurement, ceilings: &Ceilings) -> Vec<Cell> {
         (None, Some(light)) => text(tier_name(light.tier)),
         (None, None) if has_cached_part(measurement, ceilings) => {
             text(match measurement.case.point {
-                Point::Fused(_) => "in caches",
+                Point::Fused(_) | Point::Recurrence(_) => "in caches",
                 _ => "partly cached",
             })
         }
@@ -198,7 +200,7 @@ fn has_cached_part(measurement: &Measurement, ceilings: &Ceilings) -> bool {
     let working_set = match measurement.case.point {
         Point::Stream(point) => point.working_set,
         Point::Access(point) => point.working_set,
-        Point::Fused(_) => measurement.work.memory,
+        Point::Fused(_) | Point::Recurrence(_) => measurement.work.memory,
         _ => return false,
     };
     let is_hot = measurement.cache == Cache::Hot;

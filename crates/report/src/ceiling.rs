@@ -183,7 +183,7 @@ impl Ceilings {
                 memory.filter(|_| !point.access.on_chip() && self.in_memory(point.working_set))
             }
             // A cache may hold what was written a moment ago.
-            Point::Fused(_) => {
+            Point::Fused(_) | Point::Recurrence(_) => {
                 memory.filter(|_| measurement.cache == Cache::Cold || self.in_memory(work.memory))
             }
             Point::Latency(_)

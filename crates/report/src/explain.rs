@@ -5,8 +5,8 @@ use fizeau_domain::{
     case::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents, Fused,
         FusedPoint, GemmPoint, Instruction, InstructionPoint, LatencyPoint, Launching, Layout,
-        Lengths, Mask, MemoryNode, MemoryPattern, Place, Point, SdcPoint, StreamOperation,
-        Transfer, TransferPoint, Work,
+        Lengths, Mask, MemoryNode, MemoryPattern, Place, Point, Recurrence, RecurrencePoint,
+        SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
     },
     dtype::Dtype,
     spec::{SpeedOfLight, Tier, headline},
@@ -209,6 +209,7 @@ pub fn measured(point: &Point, is_host: bool) -> String {
         ),
         Point::Attention(p) => attention(p),
         Point::Fused(p) => fused(p),
+        Point::Recurrence(p) => recurrence(p),
         Point::Collective(p) => collective(p),
         Point::Access(p) => match p.access {
             Access::Gather => format!(
@@ -259,6 +260,21 @@ fn fused(point: &FusedPoint) -> String {
              silu(gate) * up in {output}."
         ),
     }
+}
+
+fn recurrence(point: &RecurrencePoint) -> String {
+    let RecurrencePoint { state, heads, key_heads, key, value, .. } = point;
+    let rule = match point.recurrence {
+        Recurrence::GatedDelta => "the gated delta rule",
+        Recurrence::Kda => "the gated delta rule with a decay for each element of a key (KDA)",
+        Recurrence::Mamba2 => "the rule of Mamba-2",
+    };
+    format!(
+        "a decode step of linear attention: one token of each of {} updates the states of its \
+         heads ({heads}, each of {value} x {key} {state}) by {rule} and reads them out; queries and \
+         keys have {key_heads} heads.",
+        counted(point.batch as usize, "sequence")
+    )
 }
 
 fn sdc(point: &SdcPoint) -> String {
@@ -484,6 +500,10 @@ fn check(point: &Point) -> &'static str {
         Point::Fused(_) => {
             "every element: sums with the residual bit by bit; each output is the rounding of a \
              number within the stated bound of the same operation in f64."
+        }
+        Point::Recurrence(_) => {
+            "every element of the new states and of the outputs: each is the rounding of a number \
+             within the stated bound of the same in f64."
         }
         Point::Collective(_) => "every rank's buffer: copies bitwise, sums within rounding.",
         Point::Access(_) => "every element.",

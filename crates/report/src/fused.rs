@@ -1,5 +1,5 @@
-//! Fused operations beside this run's own ceiling of memory, and beside the launch of an empty
-//! kernel: with few rows an operation takes as long as it takes to start one.
+//! Fused operations and recurrences beside this run's own ceiling of memory, and beside the launch
+//! of an empty kernel: with few rows an operation takes as long as it takes to start one.
 
 use super::{Ceilings, Cell, Column, Table, Weight, case_table, chart::measurements};
 use fizeau_domain::{
@@ -12,14 +12,39 @@ use fizeau_record::Record;
 /// The place of the column that sets a time beside an empty launch.
 const LAUNCHES: usize = 3;
 
-/// One row for each case; none without such cases.
+/// Fused operations, one row for each case; none without such cases.
 pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
+    let rows = |point: &Point| match point {
+        Point::Fused(point) => Some(point.rows),
+        _ => None,
+    };
+    let title = "Fused operations beside memory and launches";
+    beside_memory(record, ceilings, ("fused", title), ("rows", rows))
+}
+
+/// Recurrences, one row for each case; none without such cases.
+pub fn recurrences(record: &Record, ceilings: &Ceilings) -> Option<Table> {
+    let sequences = |point: &Point| match point {
+        Point::Recurrence(point) => Some(point.batch),
+        _ => None,
+    };
+    let title = "Linear attention beside memory and launches";
+    beside_memory(record, ceilings, ("recurrence", title), ("sequences", sequences))
+}
+
+/// A table of the cases of which `count` knows how many rows or sequences they have.
+fn beside_memory(
+    record: &Record,
+    ceilings: &Ceilings,
+    (name, title): (&'static str, &'static str),
+    (counted, count): (&'static str, impl Fn(&Point) -> Option<u32>),
+) -> Option<Table> {
     let launch = launch_time(record);
-    let mut rows: Vec<_> =
-        measurements(record).filter_map(|one| row(ceilings, launch, one)).collect();
+    let of = |one| row(ceilings, launch, one, &count);
+    let mut rows: Vec<_> = measurements(record).filter_map(of).collect();
     let mut columns = vec![
         Column::new("case", "case", Weight::Essential),
-        Column::new("rows", "rows", Weight::Useful),
+        Column::new(counted, counted, Weight::Useful),
         Column::new("median_seconds", "median", Weight::Essential),
         Column::new("launches", "of an empty launch", Weight::Essential),
         Column::new("bytes", "bytes", Weight::Detail),
@@ -34,7 +59,7 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         rows.iter_mut().for_each(|row| drop(row.remove(LAUNCHES)));
         columns.remove(LAUNCHES);
     }
-    Table::unless_empty("fused", "Fused operations beside memory and launches", columns, rows)
+    Table::unless_empty(name, title, columns, rows)
 }
 
 /// The time from one empty kernel to the next that was enqueued behind it, where it was measured.
@@ -46,14 +71,19 @@ fn launch_time(record: &Record) -> Option<Seconds> {
     queued.map(|one| one.summary.median).min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-fn row(ceilings: &Ceilings, launch: Option<Seconds>, one: &Measurement) -> Option<Vec<Cell>> {
-    let Point::Fused(point) = one.case.point else { return None };
+fn row(
+    ceilings: &Ceilings,
+    launch: Option<Seconds>,
+    one: &Measurement,
+    count: impl Fn(&Point) -> Option<u32>,
+) -> Option<Vec<Cell>> {
+    let count = count(&one.case.point)?;
     let median = one.summary.median;
     let share = |share: Option<f64>| share.map_or(Cell::Absent, Cell::Share);
     let is_foreign = ceilings.foreign(one).is_some();
     Some(vec![
         Cell::Code(one.case.to_string()),
-        Cell::Count(u64::from(point.rows)),
+        Cell::Count(u64::from(count)),
         Cell::Time(median),
         launch.map_or(Cell::Absent, |launch| Cell::Ratio(median / launch)),
         Cell::Size(one.work.memory),

@@ -263,6 +263,12 @@ fn of(name: &str, params: Parameters<'_>) -> Option<Cost> {
             let bytes = cells * (4.0 + updated + written);
             Cost::moving(bytes, bytes)
         }
+        ("recurrence", _) => {
+            let [batch, heads, key, value] =
+                [params.word(72)?, params.word(76)?, params.word(84)?, params.word(88)?];
+            let bytes = 2.0 * batch * heads * key * value * width(entry.dtype);
+            Cost::moving(bytes, bytes)
+        }
         ("collective", _) => {
             let (length, terms) = (params.long(24)?, params.long(56)?.max(1.0));
             let bytes = length * width(entry.dtype);

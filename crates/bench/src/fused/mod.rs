@@ -13,8 +13,11 @@ mod reference;
 mod spoilt;
 
 use self::reference::Reference;
-use super::{Prepared, Rank, Unready, Workload};
-use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use super::{
+    Prepared, Rank, Unready, Workload,
+    rotation::{self, Array},
+};
+use fizeau_device::{Device, DeviceError, Function, Launch};
 use fizeau_domain::{
     case::{Case, Fused, FusedPoint, KernelName, Point},
     kernel::{FusedParams, Operation},
@@ -34,71 +37,14 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     points.flat_map(cases).collect()
 }
 
-/// Copies of all arrays together are this many times the last-level cache, as those of a product of
-/// decoding.
-const ROTATED: u64 = 5;
-
-/// More copies than this are not made: so few rows are measured where the caches have them.
-const COPIES_MAX: u64 = 64;
-
-/// Copies of all arrays that iterations take in turn: two at least, or one where it would take too
-/// many to leave the caches.
-pub fn copies(point: &FusedPoint, properties: &Properties) -> u32 {
-    let all = Point::Fused(*point).work().memory;
-    let wanted = (properties.last_level_cache() * ROTATED).0.div_ceil(all.0.max(1));
-    if wanted > COPIES_MAX { 1 } else { wanted.max(2) as u32 }
-}
-
 /// Memory of its arrays on the device, and beside them what is read back of a few rows.
 pub fn memory(point: &FusedPoint, properties: &Properties) -> Bytes {
-    let all = Point::Fused(*point).work().memory;
-    all * u64::from(copies(point, properties)) + reference::memory(point)
+    rotation::memory(&Point::Fused(*point), properties) + reference::memory(point)
 }
 
 /// Makes a case ready.
 pub fn prepare<'r>(point: &FusedPoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     Ok(Box::new(Rows::new(point, kernel, rank)?))
-}
-
-/// Copies of an array begin at multiples of this many bytes.
-const PAGE: u64 = 4096;
-
-/// From the place in its page where one array begins to that of the next: a load that follows a
-/// store to an address with the same low 12 bits waits for it ("4K aliasing", Intel's optimisation
-/// manual).
-const SKEW: u64 = 640;
-
-/// An array, all copies of it.
-struct Array {
-    buffer: Buffer,
-    /// Where the first copy begins in the buffer.
-    first: u64,
-    /// From one copy to the next; 0 where there is no such array.
-    apart: u64,
-}
-
-impl Array {
-    /// The `number`th array of a point.
-    fn new(
-        device: &dyn Device,
-        number: u64,
-        bytes: u64,
-        copies: u64,
-    ) -> Result<Array, DeviceError> {
-        let (first, apart) = (number * SKEW, bytes.next_multiple_of(PAGE));
-        let buffer = device.allocate(Bytes(first + (apart * copies).max(PAGE)))?;
-        Ok(Array { buffer, first, apart })
-    }
-
-    /// The address of a copy; 0 where there is no such array.
-    fn at(&self, copy: u64) -> u64 {
-        if self.apart == 0 { 0 } else { self.buffer.address + self.first + copy * self.apart }
-    }
-
-    /// Bytes of all copies.
-    fn bytes(&self) -> u64 {
-        self.buffer.size.0 - self.first
-    }
 }
 
 /// A point made ready.
@@ -128,7 +74,7 @@ impl<'d> Rows<'d> {
     ) -> Result<Rows<'d>, Unready> {
         let operation = Operation::Fused(point.fused, point.output);
         let function = device.load(operation, kernel)?;
-        let copies = u64::from(copies(point, device.properties()));
+        let copies = u64::from(rotation::copies(&Point::Fused(*point), device.properties()));
         let reference = Reference::new(point)?;
         let FusedPoint { rows, width, .. } = *point;
         let sum = if point.fused == Fused::Norm { 2 * u64::from(width) } else { 0 };
@@ -155,8 +101,8 @@ impl<'d> Rows<'d> {
         device.takes(&function, &params[0].into())?;
         for (array, bytes) in inputs.iter().zip(reference.inputs()) {
             for copy in 0..copies {
-                let place = array.first + copy * array.apart;
-                write_rows(device, array, place, bytes, rows)?;
+                let place = array.place(copy);
+                array.write_rows(device, place, bytes, rows)?;
             }
         }
         let (takes_turns, next, last) = (false, 0, 0);
@@ -183,27 +129,6 @@ impl<'d> Rows<'d> {
     }
 }
 
-/// Writes rows of which `bytes` has those that repeat; what has one row alone is not repeated.
-fn write_rows(
-    device: &dyn Device,
-    array: &Array,
-    place: u64,
-    (bytes, row): (&[u8], u64),
-    rows: u32,
-) -> Result<(), DeviceError> {
-    if row == 0 {
-        return Ok(());
-    }
-    let all = if bytes.len() as u64 == row { row } else { row * u64::from(rows) };
-    let mut done = 0;
-    while done < all {
-        let now = (all - done).min(bytes.len() as u64);
-        device.write(&array.buffer, Bytes(place + done), &bytes[..now as usize])?;
-        done += now;
-    }
-    Ok(())
-}
-
 impl Workload for Rows<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
         if !self.takes_turns {
@@ -226,16 +151,12 @@ impl Workload for Rows<'_> {
 
     /// All bits set: no number in any of the output's types.
     fn poison(&mut self) -> Result<(), DeviceError> {
-        for array in [&self.updated, &self.output, &self.scales] {
-            let first = Bytes(array.first);
-            self.device.fill(&array.buffer, first, &[u64::MAX], array.bytes() / 8)?;
-        }
-        Ok(())
+        [&self.updated, &self.output, &self.scales].iter().try_for_each(|a| a.poison(self.device))
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
         let places = [&self.updated, &self.output, &self.scales]
-            .map(|array| (&array.buffer, array.first + self.last as u64 * array.apart));
+            .map(|array| (&array.buffer, array.place(self.last as u64)));
         self.reference.compare(self.device, places)
     }
 }

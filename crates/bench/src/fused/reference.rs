@@ -7,7 +7,7 @@
 
 use super::super::{
     collected,
-    element::{E4m3, Element, near_normal},
+    element::{E4m3, f32_sum_bound, near_normal, nearest_of_bf16, nearest_of_e4m3},
     filled,
 };
 use fizeau_device::{Buffer, Device, DeviceError};
@@ -26,9 +26,6 @@ const PERIOD: u32 = 61;
 /// [`FusedPoint::EPSILON`].
 const SMALL_EVERY: u32 = 8;
 const SMALL: f64 = 1.0 / 1024.0;
-
-/// Half a unit in the last place of f32, relative.
-const F32_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
 
 /// What a few roundings, an approximate reciprocal, root and exponential may do to an output,
 /// relative: units of GPUs are off by 2^-22 each (PTX ISA), polynomials on hosts by 2.5e-7, and the
@@ -95,7 +92,7 @@ impl Reference {
                     values.extend(normalised(row, &weights, f64::from(FusedPoint::EPSILON)));
                 }
                 let (inputs, codes) = ([input, residual, weights], Default::default());
-                let bound = STEPS + sum_bound(width) / 2.0;
+                let bound = STEPS + f32_sum_bound(width) / 2.0;
                 Reference { point: *point, inputs, updated, values: vec![], codes, scales, bound }
                     .with(values)
             }
@@ -276,13 +273,6 @@ fn normalised<'r>(
     row.iter().zip(weights).map(move |(value, weight)| value.to_f64() * factor * weight.to_f64())
 }
 
-/// What rounding may do to a sum of squares in f32, relative: as [`super::super::verify`] has it of
-/// sums in f64.
-fn sum_bound(count: usize) -> f64 {
-    let count = count as f64 + 1.0;
-    count.min(8.0 * count.sqrt()) * F32_ROUNDOFF
-}
-
 /// Counts what is not equal bit by bit.
 fn compare_bits(check: &mut Check, got: &[bf16], wanted: &[bf16]) {
     let wanted = &wanted[..got.len()];
@@ -296,41 +286,9 @@ fn compare_bits(check: &mut Check, got: &[bf16], wanted: &[bf16]) {
     }
 }
 
-/// The numbers that round to a code, from the least to the largest: up to the middles of it and its
-/// neighbours. `size` gives the value of a code without its sign, and `most` has no neighbour
-/// above.
-fn nearest(bits: u16, sign: u16, most: u16, size: impl Fn(u16) -> f64) -> [f64; 2] {
-    let code = bits & (sign - 1);
-    let here = size(code);
-    let below = if code == 0 { -size(1) } else { size(code - 1) };
-    let above = if code >= most { f64::INFINITY } else { size(code + 1) };
-    let [from, to] = [(here + below) / 2.0, (here + above) / 2.0];
-    if bits & sign == 0 { [from, to] } else { [-to, -from] }
-}
-
-fn nearest_of_bf16(bits: u16) -> [f64; 2] {
-    nearest(bits, 0x8000, bf16::MAX.to_bits(), |code| bf16::from_bits(code).to_f64())
-}
-
-fn nearest_of_e4m3(bits: u16) -> [f64; 2] {
-    nearest(bits, 0x80, 0x7e, |code| bytemuck::cast::<u8, E4m3>(code as u8).value())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_code_has_the_numbers_around_it() {
-        // 1 and its neighbours 0.9375 and 1.125.
-        assert_eq!(nearest_of_e4m3(0x38), [0.96875, 1.0625]);
-        assert_eq!(nearest_of_e4m3(0xb8), [-1.0625, -0.96875]);
-        assert_eq!(nearest_of_e4m3(0x00), [-(2f64.powi(-10)), 2f64.powi(-10)]);
-        assert_eq!(nearest_of_e4m3(0x7e), [432.0, f64::INFINITY]);
-        assert!(nearest_of_e4m3(0x7f)[0].is_nan());
-        assert!(nearest_of_bf16(0x7fff)[0].is_nan());
-        assert_eq!(nearest_of_bf16(0x3f80), [1.0 - 2f64.powi(-9), 1.0 + 2f64.powi(-8)]);
-    }
 
     #[test]
     fn small_rows_are_so_small_that_epsilon_shows() {

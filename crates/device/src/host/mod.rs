@@ -20,6 +20,7 @@ mod memory;
 pub mod pool;
 mod properties;
 mod rapl;
+mod recurrence;
 mod run_delay;
 mod sdc;
 mod steal;
@@ -140,6 +141,7 @@ impl HostDevice {
             gemm::kernels(),
             attention::kernels(),
             fused::kernels(),
+            recurrence::kernels(),
             sdc::kernels(),
         ];
         let runs_here = |kernel: &HostKernel| {

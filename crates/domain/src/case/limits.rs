@@ -4,7 +4,8 @@
 
 use super::{
     AccessPoint, AttentionPoint, Case, CollectivePoint, FusedPoint, GemmPoint, GroupedPoint,
-    InstructionPoint, LatencyPoint, Layout, Mask, Point, SdcPoint, StreamPoint, TransferPoint,
+    InstructionPoint, LatencyPoint, Layout, Mask, Point, RecurrencePoint, SdcPoint, StreamPoint,
+    TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -34,6 +35,9 @@ pub const HEADS_MAX: u32 = 1 << 12;
 
 /// Largest dimension of a head.
 pub const DIM_MAX: u32 = 1 << 11;
+
+/// Most elements of a key of a recurrence: a warp keeps a row of a state.
+pub const RECURRENCE_KEY_MAX: u32 = 512;
 
 /// Largest message of a collective.
 pub const MESSAGE_MAX: Bytes = Bytes(1 << 40);
@@ -99,6 +103,7 @@ impl Point {
             Point::Grouped(point) => point.check(),
             Point::Attention(point) => point.check(),
             Point::Fused(point) => point.check(),
+            Point::Recurrence(point) => point.check(),
             Point::Collective(point) => point.check(),
             Point::Access(point) => units(point.units).and_then(|()| point.check()),
             Point::Transfer(point) => point.check(),
@@ -205,6 +210,34 @@ impl FusedPoint {
     }
 }
 
+impl RecurrencePoint {
+    /// Refuses shapes of nothing, too large ones, keys that are no whole vectors, heads that cannot
+    /// be shared out and element types that no state has.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        within("batch", self.batch, 1..=BATCH_MAX)?;
+        within("heads", self.heads, 1..=HEADS_MAX)?;
+        within("key_heads", self.key_heads, 1..=self.heads)?;
+        within("key", self.key, Self::KEY_STEP..=RECURRENCE_KEY_MAX)?;
+        within("value", self.value, 1..=DIM_MAX)?;
+        let step = Self::KEY_STEP;
+        if !self.key.is_multiple_of(step) {
+            return Err(format!("key = {}: it is no multiple of {step}", self.key));
+        }
+        if !self.heads.is_multiple_of(self.key_heads) {
+            let RecurrencePoint { heads, key_heads, .. } = self;
+            return Err(format!("heads = {heads}: it is no multiple of key_heads = {key_heads}"));
+        }
+        if !Self::STATES.contains(&self.state) {
+            let known = Self::STATES.map(|dtype| dtype.name()).join(", ");
+            return Err(format!("state = {}: it is one of {known}", self.state));
+        }
+        Ok(())
+    }
+}
+
 impl AttentionPoint {
     /// Refuses a shape of nothing, one that is too large, and heads that cannot be shared out.
     ///
@@ -300,7 +333,8 @@ mod tests {
     use crate::{
         case::{
             Access, AttentionKind, Collective, ComputePoint, Fused, HostMemory, Instruction,
-            KernelName, LaunchPoint, Launching, Lengths, Routing, StreamOperation, Transfer,
+            KernelName, LaunchPoint, Launching, Lengths, Recurrence, Routing, StreamOperation,
+            Transfer,
         },
         dtype::Dtype,
     };
@@ -354,6 +388,23 @@ mod tests {
         refused(Point::Fused(fused), "width = 0");
         let fused = FusedPoint { output: Dtype::F64, width: 8, ..fused };
         refused(Point::Fused(fused), "output = f64: it is one of bf16, fp8, fp8block");
+        let recurrence = RecurrencePoint {
+            recurrence: Recurrence::Kda,
+            state: Dtype::F32,
+            batch: 1,
+            heads: 6,
+            key_heads: 2,
+            key: 128,
+            value: 64,
+        };
+        assert!(recurrence.check().is_ok());
+        refused(Point::Recurrence(RecurrencePoint { value: 0, ..recurrence }), "value = 0");
+        let odd = RecurrencePoint { key: 72, ..recurrence };
+        refused(Point::Recurrence(odd), "key = 72: it is no multiple of 16");
+        let heads = RecurrencePoint { key_heads: 4, ..recurrence };
+        refused(Point::Recurrence(heads), "heads = 6: it is no multiple of key_heads = 4");
+        let state = RecurrencePoint { state: Dtype::Fp8, ..recurrence };
+        refused(Point::Recurrence(state), "state = fp8: it is one of f32, bf16");
         refused(
             Point::Latency(LatencyPoint { working_set: none, side: None, pair: None }),
             "working_set = 0",
@@ -423,6 +474,15 @@ mod tests {
                 output: Dtype::Fp8Block,
                 rows: side,
                 width: side,
+            }),
+            Point::Recurrence(RecurrencePoint {
+                recurrence: Recurrence::Kda,
+                state: Dtype::F32,
+                batch: BATCH_MAX,
+                heads: HEADS_MAX,
+                key_heads: HEADS_MAX,
+                key: RECURRENCE_KEY_MAX,
+                value: DIM_MAX,
             }),
             Point::Attention(longest(Mask::Causal, Lengths::Equal, None)),
             Point::Attention(longest(Mask::Causal, Lengths::Ragged, Some(1))),

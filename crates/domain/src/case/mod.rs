@@ -7,6 +7,7 @@ mod fused;
 mod grouped;
 pub mod limits;
 mod machine;
+mod recurrence;
 mod sdc;
 mod wire_bytes;
 
@@ -18,6 +19,7 @@ pub use machine::{
     Access, AccessPoint, HostMemory, Instruction, InstructionPoint, LaunchPoint, Launching,
     MemoryNode, Transfer, TransferPoint,
 };
+pub use recurrence::{Recurrence, RecurrencePoint};
 pub use sdc::{MemoryPattern, SdcPoint};
 pub use wire_bytes::Algorithm;
 
@@ -85,6 +87,8 @@ pub enum Point {
     Attention(AttentionPoint),
     /// Several steps between products in one, which memory bounds.
     Fused(FusedPoint),
+    /// One token of linear attention: its states updated and read out, which memory bounds.
+    Recurrence(RecurrencePoint),
     /// A collective over all ranks.
     Collective(CollectivePoint),
     /// Access to memory other than in streams.
@@ -320,6 +324,7 @@ impl Point {
             Point::Grouped(point) => point.work(),
             Point::Attention(point) => point.work(),
             Point::Fused(point) => point.work(),
+            Point::Recurrence(point) => point.work(),
             Point::Collective(point) => point.work(),
             Point::Access(point) => point.work(),
             Point::Transfer(point) => point.work(),
@@ -335,6 +340,7 @@ impl Point {
             Point::Stream(_) => Some(Dtype::F64),
             Point::Latency(_)
             | Point::Fused(_)
+            | Point::Recurrence(_)
             | Point::Access(_)
             | Point::Transfer(_)
             | Point::Launch(_)
@@ -367,6 +373,7 @@ impl Point {
             | Point::Grouped(_)
             | Point::Attention(_)
             | Point::Fused(_)
+            | Point::Recurrence(_)
             | Point::Collective(_)
             | Point::Transfer(_)
             | Point::Launch(_)
@@ -396,6 +403,7 @@ impl Point {
             | Point::Grouped(_)
             | Point::Attention(_)
             | Point::Fused(_)
+            | Point::Recurrence(_)
             | Point::Access(_) => false,
         }
     }
@@ -411,6 +419,7 @@ impl Point {
             Point::Grouped(_) => "grouped",
             Point::Attention(_) => "attention",
             Point::Fused(_) => "fused",
+            Point::Recurrence(_) => "recurrence",
             Point::Collective(_) => "collective",
             Point::Access(_) => "access",
             Point::Transfer(_) => "transfer",
@@ -519,6 +528,7 @@ impl fmt::Display for Point {
             Point::Grouped(p) => write!(f, "{p}"),
             Point::Attention(p) => write!(f, "{p}"),
             Point::Fused(p) => write!(f, "{p}"),
+            Point::Recurrence(p) => write!(f, "{p}"),
             Point::Collective(p) => write!(f, "{p}"),
         }
     }

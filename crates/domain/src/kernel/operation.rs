@@ -3,7 +3,7 @@
 use super::Params;
 use crate::{
     case::{
-        Access, AttentionKind, Fused, Instruction, InstructionPoint, Launching, Layout,
+        Access, AttentionKind, Fused, Instruction, InstructionPoint, Launching, Layout, Recurrence,
         StreamOperation,
     },
     dtype::Dtype,
@@ -43,6 +43,8 @@ pub enum Operation {
     },
     /// `fused/norm/bf16`: a fused operation, and the element type of its output.
     Fused(Fused, Dtype),
+    /// `recurrence/kda/f32`: a recurrence, and the element type of its states.
+    Recurrence(Recurrence, Dtype),
     /// `access/gather`: access to memory other than in streams.
     Access(Access),
     /// `transfer/copy`: one copy between two memories.
@@ -90,6 +92,7 @@ impl Operation {
             Operation::Grouped(_) => Params::Grouped(Zeroable::zeroed()),
             Operation::Attention { .. } => Params::Attention(Zeroable::zeroed()),
             Operation::Fused(..) => Params::Fused(Zeroable::zeroed()),
+            Operation::Recurrence(..) => Params::Recurrence(Zeroable::zeroed()),
             Operation::Access(_) => Params::Access(Zeroable::zeroed()),
             Operation::Copy => Params::Transfer(Zeroable::zeroed()),
             Operation::Launch(_) => Params::Launch(Zeroable::zeroed()),
@@ -133,6 +136,9 @@ impl fmt::Display for Operation {
                 dims.map_or(Ok(()), |[dim_qk, dim_v]| write!(f, "/{dim_qk}x{dim_v}"))
             }
             Operation::Fused(fused, output) => write!(f, "fused/{fused}/{output}"),
+            Operation::Recurrence(recurrence, state) => {
+                write!(f, "recurrence/{recurrence}/{state}")
+            }
             Operation::Access(access) => write!(f, "access/{access}"),
             Operation::Copy => f.write_str("transfer/copy"),
             Operation::Launch(launching) => write!(f, "launch/{launching}"),
@@ -173,7 +179,10 @@ impl FromStr for Operation {
             "gemm" => gemm(rest),
             "grouped" => one_of(Dtype::ALL, rest).map(Operation::Grouped),
             "attention" => attention(rest),
-            "fused" => fused(rest),
+            "fused" => pair(rest, Fused::ALL).map(|(of, output)| Operation::Fused(of, output)),
+            "recurrence" => {
+                pair(rest, Recurrence::ALL).map(|(of, state)| Operation::Recurrence(of, state))
+            }
             "access" => one_of(Access::ALL, rest).map(Operation::Access),
             "transfer" => (rest == "copy").then_some(Operation::Copy),
             "launch" => one_of(Launching::ALL, rest).map(Operation::Launch),
@@ -240,10 +249,10 @@ fn attention(text: &str) -> Option<Operation> {
     Some(Operation::Attention { kind, dtype: one_of(Dtype::ALL, dtype)?, dims })
 }
 
-/// `norm/bf16`.
-fn fused(text: &str) -> Option<Operation> {
-    let (fused, output) = text.split_once('/')?;
-    Some(Operation::Fused(one_of(Fused::ALL, fused)?, one_of(Dtype::ALL, output)?))
+/// `norm/bf16`: one of some operations, and an element type.
+fn pair<T: fmt::Display, const N: usize>(text: &str, all: [T; N]) -> Option<(T, Dtype)> {
+    let (of, dtype) = text.split_once('/')?;
+    Some((one_of(all, of)?, one_of(Dtype::ALL, dtype)?))
 }
 
 /// The one of some values that is written like this.
@@ -279,6 +288,7 @@ mod tests {
             "attention/mla/fp8",
             "attention/f32",
             "fused/norm/fp8block",
+            "recurrence/gated_delta/bf16",
             "access/mix_3r1w",
             "transfer/copy",
             "launch/graph",
@@ -307,6 +317,7 @@ mod tests {
             "gemm/bf16/nn",
             "gemm/bf16/tn",
             "fused/norm",
+            "recurrence/kda",
             "attention/bf16/128",
             "stream",
             "util/evict",

@@ -3,94 +3,10 @@
 //!
 //! Addresses are those of [`fizeau_device::Buffer`].
 
+use super::declared::{closed_set, shared_with_kernels};
 use crate::case::Sequence;
 use bytemuck::{Pod, Zeroable};
 use std::mem::{offset_of, size_of};
-
-/// Declares [`Params`], and how each struct is converted to and from them.
-macro_rules! closed_set {
-    ($($(#[$meta:meta])* $name:ident($type:ident),)*) => {
-        /// The parameters of a launch: one struct for each kind of operation.
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        pub enum Params {
-            /// A launch that takes none.
-            None,
-            $($(#[$meta])* $name($type),)*
-        }
-
-        impl Params {
-            /// As a GPU's launch takes them.
-            pub fn bytes(&self) -> &[u8] {
-                match self {
-                    Params::None => &[],
-                    $(Params::$name(params) => bytemuck::bytes_of(params),)*
-                }
-            }
-
-            /// The struct's name, as `kernels/include/params.h` has it.
-            pub fn struct_name(&self) -> &'static str {
-                match self {
-                    Params::None => "no parameters",
-                    $(Params::$name(_) => stringify!($type),)*
-                }
-            }
-
-            /// Whether both are of the same kind, whatever their values.
-            pub fn is_kind_of(&self, other: &Params) -> bool {
-                std::mem::discriminant(self) == std::mem::discriminant(other)
-            }
-
-            /// Zeros of every kind, for tests of what each operation takes.
-            pub fn zeros() -> Vec<Params> {
-                vec![Params::None, $(Params::$name($type::zeroed()),)*]
-            }
-        }
-
-        $(
-            impl From<$type> for Params {
-                fn from(params: $type) -> Params {
-                    Params::$name(params)
-                }
-            }
-
-            impl<'p> TryFrom<&'p Params> for &'p $type {
-                type Error = OtherOperation;
-                fn try_from(params: &'p Params) -> Result<&'p $type, OtherOperation> {
-                    match params {
-                        Params::$name(params) => Ok(params),
-                        _ => Err(OtherOperation),
-                    }
-                }
-            }
-        )*
-    };
-}
-
-/// Declares structs that kernels take, and [`layouts`], by which a test compares each of them with
-/// its namesake in `kernels/include/params.h`.
-macro_rules! shared_with_kernels {
-    ($($(#[$meta:meta])* pub struct $name:ident {
-        $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
-    })*) => {
-        $(
-            $(#[$meta])*
-            #[repr(C)]
-            #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-            pub struct $name {
-                $($(#[$field_meta])* pub $field: $type,)*
-            }
-        )*
-
-        /// Size in bytes of every struct that kernels take, and the offset of each of its fields.
-        pub fn layouts() -> Vec<Layout> {
-            vec![$(Layout {
-                name: stringify!($name),
-                size: size_of::<$name>(),
-                offsets: vec![$((stringify!($field), offset_of!($name, $field)),)*],
-            },)*]
-        }
-    };
-}
 
 /// How a struct that kernels take lies in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +41,8 @@ closed_set! {
     Attention(AttentionParams),
     /// `fused/*`.
     Fused(FusedParams),
+    /// `recurrence/*`.
+    Recurrence(RecurrenceParams),
     /// `access/*`.
     Access(AccessParams),
     /// `transfer/copy`.
@@ -377,6 +295,42 @@ shared_with_kernels! {
         /// Of an output with one scale: what values are multiplied by, the scale's reciprocal. No
         /// unit.
         pub inverse: f32,
+    }
+
+    /// Of a recurrence; see [`crate::case::RecurrencePoint`]. All arrays are row-major; those that
+    /// a rule has not are 0.
+    pub struct RecurrenceParams {
+        /// Batch x heads x value x key, of the states' element type, at a multiple of 64 bytes.
+        pub state: u64,
+        /// Where the new states are left: not where the old ones are, so that each iteration does
+        /// the same.
+        pub updated: u64,
+        /// Batch x key_heads x key, `bf16`.
+        pub queries: u64,
+        /// Batch x key_heads x key, `bf16`.
+        pub keys: u64,
+        /// Batch x heads x value, `bf16`.
+        pub values: u64,
+        /// Batch x heads, `f32`; of `kda` batch x heads x key.
+        pub decays: u64,
+        /// Batch x heads, `f32`.
+        pub rates: u64,
+        /// Of `mamba2`: heads, `f32`.
+        pub skips: u64,
+        /// Batch x heads x value, `bf16`.
+        pub output: u64,
+        /// Sequences.
+        pub batch: u32,
+        /// Heads of a sequence.
+        pub heads: u32,
+        /// Heads of its queries and keys.
+        pub key_heads: u32,
+        /// Elements of a query and a key.
+        pub key: u32,
+        /// Elements of a value.
+        pub value: u32,
+        /// Fills the last word.
+        pub unused: u32,
     }
 
     /// Of `collective/check_...`: how many elements that a rank received are not what they should

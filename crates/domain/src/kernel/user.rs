@@ -230,6 +230,7 @@ fn is_open(operation: Operation) -> bool {
         | Operation::Latency
         | Operation::Access(_)
         | Operation::Fused(..)
+        | Operation::Recurrence(..)
         | Operation::Gemm(..)
         | Operation::Grouped(_)
         | Operation::Attention { .. } => true,

@@ -78,6 +78,7 @@ fn written_share(point: &Point) -> f64 {
             share(rows * f64::from(p.dim_v) * bits / 8.0, all)
         }
         Point::Fused(p) => share(p.written().0 as f64, all),
+        Point::Recurrence(p) => share(p.written().0 as f64, all),
         Point::Transfer(_) => 0.5,
         _ => 0.0,
     }
@@ -277,7 +278,9 @@ impl Known<'_> {
             Point::Stream(_) | Point::Access(_) => point.work().memory.0 >= long,
             // Cold ones take turns with copies that no cache holds together: what is written
             // leaves for memory as well.
-            Point::Fused(_) => !self.conditions.hot || point.work().memory.0 >= long,
+            Point::Fused(_) | Point::Recurrence(_) => {
+                !self.conditions.hot || point.work().memory.0 >= long
+            }
             _ => false,
         }
     }

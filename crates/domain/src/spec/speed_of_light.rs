@@ -157,8 +157,8 @@ pub fn headline(lights: &[SpeedOfLight]) -> Option<Tier> {
 /// Whether caches may keep an unknown part of a stream from one iteration to the next: hot, and
 /// between one and four last-level caches long. Its speeds of light are guards then, which count
 /// every byte that a cache could keep as kept, and a share of one says nothing of the kernel: at an
-/// equal rate it would jump by a third at four caches. Fused operations have no share below four
-/// caches at all.
+/// equal rate it would jump by a third at four caches. Fused operations and recurrences have no
+/// share below four caches at all.
 pub fn is_partly_cached(point: &Point, properties: &Properties, hot: bool) -> bool {
     let conditions = Conditions { hot, ..Conditions::default() };
     let known = Known { properties, part: None, conditions, is_bound: false };
@@ -166,7 +166,7 @@ pub fn is_partly_cached(point: &Point, properties: &Properties, hot: bool) -> bo
     let is_stream = matches!(point, Point::Stream(_) | Point::Access(_)) && !on_chip;
     // What a fused operation works on was written a moment ago: a cache that was not asked for may
     // hold all of it.
-    let may_fit = matches!(point, Point::Fused(_));
+    let may_fit = matches!(point, Point::Fused(_) | Point::Recurrence(_));
     let is_between = may_fit || is_stream && !known.fits_cache(point);
     is_between && hot && !known.is_beyond_caches(point)
 }

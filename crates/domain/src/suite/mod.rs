@@ -3,9 +3,11 @@
 
 mod fused;
 mod gemm;
+mod recurrence;
 
 pub use fused::FusedAxes;
 pub use gemm::{GemmAxes, GroupedAxes};
+pub use recurrence::RecurrenceAxes;
 
 use crate::{
     case::{
@@ -58,6 +60,9 @@ pub struct Suite {
     /// Fused operations; absent: none planned.
     #[serde(default)]
     pub fused: Vec<FusedAxes>,
+    /// Recurrences; absent: none planned.
+    #[serde(default)]
+    pub recurrence: Vec<RecurrenceAxes>,
     /// Absent: none planned.
     pub sdc: Option<SdcAxes>,
     /// Absent: none planned.
@@ -450,6 +455,7 @@ impl Suite {
         self.grouped.as_ref().map_or(Ok(()), GroupedAxes::check)?;
         self.sdc.as_ref().map_or(Ok(()), SdcAxes::check)?;
         self.fused.iter().try_for_each(FusedAxes::check)?;
+        self.recurrence.iter().try_for_each(RecurrenceAxes::check)?;
         let faults = self.attention.iter().map(AttentionPoint::check);
         faults.collect::<Result<(), _>>().map_err(|why| format!("[attention] {why}"))
     }
@@ -488,6 +494,9 @@ impl Suite {
         }
         for FusedAxes { outputs, rows, widths, .. } in &self.fused {
             lengths.push(("fused", vec![outputs.len(), rows.len(), widths.len()]));
+        }
+        for RecurrenceAxes { states, batches, .. } in &self.recurrence {
+            lengths.push(("recurrence", vec![states.len(), batches.len()]));
         }
         if let Some(SdcAxes { dtypes, shapes, patterns, memory, reduced, all_reduces, .. }) =
             &self.sdc

@@ -139,6 +139,7 @@ pub fn measured_by(
             Point::Stream(_)
             | Point::Access(_)
             | Point::Fused(_)
+            | Point::Recurrence(_)
             | Point::Attention(_)
             | Point::Gemm(_)
             | Point::Grouped(_),

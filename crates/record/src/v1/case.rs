@@ -4,8 +4,8 @@ use crate::mirror::mirror;
 use fizeau_domain::{
     case::{
         self, Access, AttentionKind, Buffers, CacheSide, Collective, Contents, Fused, HostMemory,
-        Instruction, KernelName, Launching, Layout, Lengths, Mask, MemoryPattern, Place, Routing,
-        StreamOperation, Transfer, limits,
+        Instruction, KernelName, Launching, Layout, Lengths, Mask, MemoryPattern, Place,
+        Recurrence, Routing, StreamOperation, Transfer, limits,
     },
     dtype::Dtype,
     units::{Bytes, Flops},
@@ -46,6 +46,8 @@ pub enum Point {
     Attention(AttentionPoint),
     /// Several steps between products in one, which memory bounds.
     Fused(FusedPoint),
+    /// One token of linear attention: its states updated and read out, which memory bounds.
+    Recurrence(RecurrencePoint),
     /// A collective over all ranks.
     Collective(CollectivePoint),
     /// Access to memory other than in streams.
@@ -60,8 +62,8 @@ pub enum Point {
 
 mirror!(enum Point of case::Point {
     Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point),
-    Grouped(point), Attention(point), Fused(point), Collective(point), Access(point),
-    Transfer(point), Launch(point), Sdc(point)
+    Grouped(point), Attention(point), Fused(point), Recurrence(point), Collective(point),
+    Access(point), Transfer(point), Launch(point), Sdc(point)
 });
 
 /// A STREAM operation on `f64` elements.
@@ -230,6 +232,34 @@ pub struct FusedPoint {
 }
 
 mirror!(FusedPoint of case::FusedPoint { fused, output, rows, width });
+
+/// One token of each of some sequences of linear attention: states are updated and read out.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecurrencePoint {
+    /// Which rule.
+    pub recurrence: Recurrence,
+    /// Element type of the states: f32 or bf16.
+    pub state: Dtype,
+    /// Sequences.
+    #[schemars(range(min = 1, max = limits::BATCH_MAX))]
+    pub batch: u32,
+    /// Heads of a sequence, each with a state.
+    #[schemars(range(min = 1, max = limits::HEADS_MAX))]
+    pub heads: u32,
+    /// Heads of its queries and keys; `heads` is a multiple of it.
+    #[schemars(range(min = 1, max = limits::HEADS_MAX))]
+    pub key_heads: u32,
+    /// Elements of a query and a key: a multiple of 16.
+    #[schemars(range(min = 16, max = limits::RECURRENCE_KEY_MAX))]
+    pub key: u32,
+    /// Elements of a value.
+    #[schemars(range(min = 1, max = limits::DIM_MAX))]
+    pub value: u32,
+}
+
+mirror!(RecurrencePoint of case::RecurrencePoint {
+    recurrence, state, batch, heads, key_heads, key, value
+});
 
 /// A collective over all ranks.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

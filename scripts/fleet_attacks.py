@@ -1,8 +1,9 @@
 """Ways to hide, frame, heal, poison and impersonate in a fleet, and accidents of honest ones: each is planted
-in a simulated fleet of which n0005 is 10 % slow, and surveyed. The table has what the survey says. The exit
-code is 1 where a PASS stands that should not, an innocent node fails, or the guilty one is not named.
+in a simulated fleet of which n0005 is 10 % slow, and surveyed; then it is collected into a store, of which the
+survey and the plan of a retest are looked at. The table has what the surveys say. The exit code is 1 where a PASS
+stands that should not, an innocent node fails or is to be measured again, or the guilty one is not named.
 
-Arguments: the program, how many nodes (60 where none is given)."""
+Arguments: the program, how many nodes (60 where none is given), `bundles` to leave the store out."""
 
 import copy
 import hashlib
@@ -20,6 +21,7 @@ import time
 
 fizeau = pathlib.Path(sys.argv[1]).resolve()
 count = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+has_store = "bundles" not in sys.argv[3:]
 GPUS, METRICS = 8, ["memory read", "gemm bf16"]
 SLOW = "n0005"
 TIMES = []
@@ -435,6 +437,51 @@ def _(fleet): twin(fleet, "n0005\u200b")
 def _(fleet): twin(fleet, "N0005")
 
 
+for told, name in [("marks that turn the direction of text", "n0005\u202e"), ("an escape sequence", "n0005\u001b[2J"),
+                   ("a space at its end", "n0005 "), ("100,000 letters", "n0005" * 20_000)]:
+    way("heal", f"a healthy node has a name with {told}", [1])(lambda fleet, name=name: twin(fleet, name))
+
+
+@way("frame", "a slow node has a name that looks like n0007 (a Cyrillic letter)", [1],
+     named=(SLOW, "u{43e}007"), guilty=(SLOW, "n\u043e007"))
+def _(fleet): fleet.bundles["twin"] = (node(7, 0.2, name="n\u043e007", hour=12), "n\u043e007")
+
+
+def again(fleet, folder, **columns):
+    """A healthy bundle of n0005 and of its own session."""
+    fleet.bundles[folder] = (node(5), SLOW)
+    fleet.each(folder, **columns)
+
+
+@way("heal", "a bundle under the name n0005 and of its session, found before it", [4])
+def _(fleet): again(fleet, "a-evil")
+
+
+@way("heal", "the same, found after it", [4])
+def _(fleet): again(fleet, "z-evil")
+
+
+@way("heal", "the same, and its rows say that they are signed", [4])
+def _(fleet): again(fleet, "a-evil", sender="signed", key="SHA256:x")
+
+
+@way("hide", "its manifest is of a later format", [1, 4])
+def _(fleet):
+    def change(root):
+        path = root / SLOW / "manifest.json"
+        path.write_text(path.read_text().replace('"format":1', '"format":2'))
+    fleet.then = change
+
+
+for told, line in [("", "n0005"), (" in capitals", "N0005"), (" with a dot at its end", "n0005."),
+                   (" with a character that cannot be seen", "n0005\u200b")]:
+    def list_twice(fleet, line=line):
+        names = "".join(f"n{at:04}\n" for at in range(count))
+        fleet.files["../list"] = f"{names}{line}\n"
+        fleet.args = ["--expected", "list"]
+    way("hide", f"the list has n0005 twice{told}", [2])(list_twice)
+
+
 @way("impersonate", "n0005 is silent, n0005.a and n0005.b are healthy, and a list has n0005", [4])
 def _(fleet):
     fleet.bundles.pop(SLOW)
@@ -563,30 +610,60 @@ def _(fleet):
     fleet.bundles["copy"] = copy.deepcopy(fleet.bundles["n0009"])
 
 
+def fleet_of(place, *words):
+    return subprocess.run([fizeau, "fleet", *words], cwd=place, capture_output=True, text=True, check=False)
+
+
+def judged(done, codes, named, guilty, before=""):
+    """What a survey says, and what is wrong with it. `before`: what else was said on the way to it."""
+    wrong = []
+    if done.returncode not in codes:
+        wrong.append(f"exit code {done.returncode}")
+    report = json.loads(done.stdout) if done.stdout else {}
+    failed = {one["node"] for one in report.get("by_node", []) if one["verdict"] == "fail"}
+    if failed - guilty:
+        wrong.append(f"fails {', '.join(sorted(failed - guilty)[:3])}")
+    open_ = json.dumps([report.get(key) for key in ("flagged", "unusable", "notes", "presence", "components")])
+    open_ += before + (done.stderr if done.returncode == 2 else "")
+    wrong += [f"{name} is not named" for name in named if name not in open_]
+    told = {0: "PASS", 1: "FAIL", 4: "inconclusive"}.get(done.returncode, done.stderr.strip()[:60])
+    counts = report.get("devices", {})
+    says = f"{told}: {report.get('fleet', '')}, {counts.get('fail')} fail, {counts.get('inconclusive')} open"
+    return says, wrong
+
+
+def stored(place, fleet, codes, named, guilty):
+    """The same of a store into which the bundles were collected. A collection that says that it could not use all
+    is itself inconclusive, whatever a survey of the rest comes to."""
+    collected = fleet_of(place, "collect", "bundles", "--store", "store")
+    codes = codes | ({0, 1, 4} if collected.returncode == 4 else set())
+    done = fleet_of(place, "survey", "store", "--json", *fleet.args)
+    says, wrong = judged(done, codes, named, guilty, collected.stderr)
+    if collected.returncode not in (0, 4):
+        wrong.append(f"collect: exit code {collected.returncode}")
+    if done.returncode != 2:
+        fleet_of(place, "retest", "store", "--out", "retest", *fleet.args)
+        plan = place / "retest/plan.json"
+        pairs = json.loads(plan.read_text())["pairs"] if plan.exists() else []
+        again = {pair["failed"]["node"] for pair in pairs} - guilty
+        wrong += [f"measures {name} again" for name in sorted(again)[:3]]
+    some = "not all; " if collected.returncode == 4 else ""
+    return some + says, [f"store: {words}" for words in wrong]
+
+
 def run(base, codes, named, guilty, plant):
+    """What a survey of the bundles says, what one of the store says, and what is wrong."""
     place = pathlib.Path(tempfile.mkdtemp(prefix="fleet-attacks-"))
     try:
         fleet = Fleet(base)
         plant(fleet)
         fleet.write(place)
         began = time.monotonic()
-        done = subprocess.run(
-            [fizeau, "fleet", "survey", "bundles", "--json", *fleet.args], cwd=place, capture_output=True, text=True)
+        done = fleet_of(place, "survey", "bundles", "--json", *fleet.args)
         TIMES.append(time.monotonic() - began)
-        wrong = []
-        if done.returncode not in codes:
-            wrong.append(f"exit code {done.returncode}")
-        report = json.loads(done.stdout) if done.stdout else {}
-        failed = {one["node"] for one in report.get("by_node", []) if one["verdict"] == "fail"}
-        if failed - guilty:
-            wrong.append(f"fails {', '.join(sorted(failed - guilty)[:3])}")
-        told = json.dumps(report) + done.stderr
-        open_ = json.dumps([report.get(key) for key in ("flagged", "unusable", "notes", "presence", "components")])
-        wrong += [f"{name} is not named" for name in named if name not in open_]
-        told = {0: "PASS", 1: "FAIL", 4: "inconclusive"}.get(done.returncode, done.stderr.strip()[:60])
-        counts = report.get("devices", {})
-        says = f"{told}: {report.get('fleet', '')}, {counts.get('fail')} fail, {counts.get('inconclusive')} open"
-        return says, wrong
+        says, wrong = judged(done, codes, named, guilty)
+        kept, more = stored(place, fleet, codes, named, guilty) if has_store else ("", [])
+        return says, kept, wrong + more
     finally:
         shutil.rmtree(place)
 
@@ -597,12 +674,12 @@ def main():
     try:
         for at in range(count):
             bundle(base / f"n{at:04}", *healthy(f"n{at:04}"))
-        print("| kind | what is planted | the survey says | right |")
-        print("| --- | --- | --- | --- |")
+        print("| kind | what is planted | the survey says | of the store | right |")
+        print("| --- | --- | --- | --- | --- |")
         for kind, words, codes, named, guilty, plant in WAYS:
-            says, wrong = run(base, codes, named, guilty, plant)
+            says, kept, wrong = run(base, codes, named, guilty, plant)
             faults += bool(wrong)
-            print(f"| {kind} | {words} | {says} | {'; '.join(wrong) or 'yes'} |", flush=True)
+            print(f"| {kind} | {words} | {says} | {kept} | {'; '.join(wrong) or 'yes'} |", flush=True)
     finally:
         shutil.rmtree(base)
     planted = sum(kind not in ("none", "accident") for kind, *_ in WAYS)

@@ -5,7 +5,7 @@ use fizeau_domain::{labels::Labels, verdict::Verdict};
 use fizeau_judge::fleet::{
     component::Named,
     gather::{DEVICES_MAX, Gathered},
-    row::{ACCEPTANCE, FORMAT, NODE, Row},
+    row::{ACCEPTANCE, FORMAT, NODE, Row, SIGNED},
     site::Expected,
     survey::{Options, Report, Surveyed, survey},
     units::Window,
@@ -24,11 +24,13 @@ impl Normal {
     }
 }
 
-/// A row of a healthy GPU, but for what a test changes.
+/// A row of a healthy GPU, but for what a test changes. It is signed, so that of two sessions the
+/// later counts.
 pub fn row(node: u32, gpu: u32, values: Vec<f64>) -> Row<'static> {
     Row {
         format: FORMAT,
         session: format!("s{node}").into(),
+        sender: SIGNED.into(),
         time: "2026-11-20T10:00:00Z".into(),
         node: format!("n{node}").into(),
         device: format!("cuda:{gpu}").into(),
@@ -550,6 +552,7 @@ fn the_page_names_every_column_of_a_row() {
         code: "c".into(),
         suite: "s".into(),
         kernel: "k".into(),
+        key: "k".into(),
         disturbed: 1,
         floor: Some(1.0),
         verdict: "fail".into(),
@@ -559,7 +562,7 @@ fn the_page_names_every_column_of_a_row() {
     };
     let value = serde_json::to_value(&full).expect("JSON");
     let columns = value.as_object().expect("an object");
-    assert_eq!(columns.len(), 31);
+    assert_eq!(columns.len(), 33);
     for name in columns.keys() {
         assert!(page.contains(&format!("`{name}`")), "docs/fleet.md does not name {name}");
     }

@@ -1,7 +1,7 @@
 //! Whose word counts where figures of many days stand side by side, in stores that were filled
 //! before anybody asked that, and in archives.
 
-use super::fleet_whose::{Node, fleet, has, node};
+use super::fleet_whose::{DO_NOT_AGREE, Node, fleet, has, node};
 use crate::program::{Place, Said, say};
 use serde_json::json;
 use std::{fs, process::Command};
@@ -88,6 +88,22 @@ fn rows_that_came_in_before_are_recognised() {
     let said = old_store(&place, &(own.clone() + &many));
     has(&said, 1, &["node n0005", "7 of 37 nodes".replace("7 of 37", "8 of 38").as_str()]);
     assert!(said.out.contains("8 fail"), "{}", said.out);
+    // Sessions under the name of n0005 alone, which nobody can tell from its own: both are named,
+    // and neither counts, whichever is the later.
+    for hour in [8, 12] {
+        let other = Node { hour, ..node(5) }.rows(8);
+        let said = old_store(&place, &(own.clone() + &other));
+        has(&said, 4, &[&format!("8 on which {DO_NOT_AGREE}"), "n0005 cuda:0"]);
+        assert!(said.out.contains(" 0 fail, 8 inconclusive"), "{}", said.out);
+    }
+    // The same where another program wrote a sender that is none.
+    let more = json!({"sender": "somebody"});
+    let other = Node { hour: 12, more, ..node(5) }.rows(8);
+    has(&old_store(&place, &(own.clone() + &other)), 4, &[DO_NOT_AGREE]);
+    let slow = Node { hour: 12, loss: 0.1, ..node(3) }.rows(8);
+    let said = old_store(&place, &(own + &slow));
+    has(&said, 1, &["node n0005", &format!("8 on which {DO_NOT_AGREE}"), "n0003 cuda:0"]);
+    assert!(said.out.contains(" 8 fail, 8 inconclusive"), "{}", said.out);
 }
 
 #[test]

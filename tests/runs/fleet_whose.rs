@@ -61,11 +61,16 @@ impl Node {
         self.write_of(place, &(self.rows(8) + more));
     }
 
-    fn write_of(&self, place: &Place, rows: &str) {
+    pub fn write_of(&self, place: &Place, rows: &str) {
+        self.write_with(place, "{}", rows);
+    }
+
+    /// Writes its bundle with this account and these rows.
+    pub fn write_with(&self, place: &Place, account: &str, rows: &str) {
         let folder = place.path("bundles").join(&self.folder);
         fs::create_dir_all(&folder).expect("made");
         let identity = json!({"host": self.name, "machine": {}, "gpus": [], "interfaces": []});
-        let files = [("account.json", "{}".to_owned()), ("identity.json", identity.to_string())];
+        let files = [("account.json", account.to_owned()), ("identity.json", identity.to_string())];
         let mut listed = Vec::new();
         for (name, text) in files.into_iter().chain([("rows.jsonl", rows.to_owned())]) {
             let hash = Sha256::digest(&text);
@@ -203,6 +208,9 @@ fn no_sender_weighs_more_than_a_node() {
     }
 }
 
+/// What is said of a figure that bundles do not agree on.
+pub const DO_NOT_AGREE: &str = "two bundles that are not both signed do not agree";
+
 #[test]
 fn bundles_of_one_node_that_do_not_agree_are_not_believed() {
     let evil = |loss: f64, number: usize, hour: u32| {
@@ -210,7 +218,7 @@ fn bundles_of_one_node_that_do_not_agree_are_not_believed() {
         move |place: &Place| Node { folder, loss, hour, ..node(number) }.write(place, "")
     };
     let healed = survey(&fleet(), evil(0.0, 5, 12), &[]);
-    has(&healed, 4, &[" 0 fail, 8 inconclusive", "two bundles that nobody signed do not agree"]);
+    has(&healed, 4, &[" 0 fail, 8 inconclusive", DO_NOT_AGREE]);
     let framed = survey(&fleet(), evil(0.2, 7, 12), &[]);
     has(&framed, 1, &["node n0005", "8 figures not decided: 8 on which two bundles"]);
     assert!(!framed.out.contains("node n0007"), "{}", framed.out);
@@ -243,7 +251,7 @@ fn what_was_collected_is_known_again_and_a_signature_decides() {
     Node { folder: "evil".into(), hour: 12, ..node(5) }.write(&place, "");
     assert_eq!(collect(&[]).code, Some(0));
     let said = say(&mut place.fizeau(["fleet", "survey", "store"]));
-    has(&said, 4, &["two bundles that nobody signed do not agree"]);
+    has(&said, 4, &[DO_NOT_AGREE]);
     // Each node has a key; the forger has one of its own.
     let keys = Command::new("ssh-keygen").arg("-?").output();
     if keys.is_err() {
@@ -287,13 +295,13 @@ fn a_second_bundle_of_the_same_session_neither_heals_nor_frames() {
     for folder in ["aevil", "zevil"] {
         let evil = Node { folder: folder.into(), ..heals.clone() };
         let said = survey(&fleet(), |place| evil.write(place, ""), &[]);
-        has(&said, 4, &["two bundles that nobody signed do not agree"]);
+        has(&said, 4, &[DO_NOT_AGREE]);
     }
     let more = json!({"values": [2.4e12, 2.401e12, 2.399e12, 2.4e12, 2.402e12, 2.4e12]});
     let frames = Node { folder: "zevil".into(), more, ..node(7) };
     let healthy: Vec<Node> = (0..8).map(node).collect();
     let said = survey(&healthy, |place| frames.write(place, ""), &[]);
-    has(&said, 4, &["two bundles that nobody signed do not agree"]);
+    has(&said, 4, &[DO_NOT_AGREE]);
 }
 
 /// A node of which nobody knows how fast it is says nothing of what is usual: whoever leaves

@@ -2,7 +2,7 @@
 //! a clock that stands still, no `/proc`.
 
 use crate::{
-    program::{Place, ended, planned, say},
+    program::{Place, Said, ended, planned, say},
     skipped,
 };
 use fizeau_domain::{
@@ -259,18 +259,59 @@ fn a_clock_that_stands_still_is_an_error_and_no_endless_wait() {
     }
 }
 
+/// The program with file systems of its own, which a script mounts before it.
+fn within(place: &Place, script: &str, args: &[&str]) -> Said {
+    let command = place.fizeau(args);
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]);
+    unshare.arg(command.get_program()).args(command.get_args()).current_dir(place.path(""));
+    unshare.env("FIZEAU_LIBRARY_PATH", place.path(""));
+    say(&mut unshare)
+}
+
+/// A `/dev` with what programs need, and without `/dev/shm`.
+const NO_SHM: &str = r#"
+mkdir dev && mount -t tmpfs none dev || exit 99
+for file in null zero random urandom; do
+    touch dev/$file && mount --bind /dev/$file dev/$file || exit 99
+done
+ln -s /proc/self/fd dev/fd && mount --rbind dev /dev && test ! -e /dev/shm || exit 99
+"#;
+
+#[test]
+fn without_dev_shm_ranks_meet_elsewhere_or_say_what_is_wrong() {
+    let place = Place::new();
+    let with = |out: &str, more: &str| {
+        let script = format!("{NO_SHM}unset XDG_RUNTIME_DIR\n{more}\nexec \"$@\"");
+        let run = ["launch", "-n", "2", "--", "run", "collective/all_reduce/*/4KiB/*"];
+        let said = within(&place, &script, &[&run[..], &["--out", out]].concat());
+        fs::remove_dir(place.path("dev")).expect("nothing is mounted here");
+        said
+    };
+    let said = with("there", "");
+    if said.code == Some(99) {
+        return skipped::because("mount", "this system lets nobody hide /dev/shm for a test");
+    }
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let measured = |one: &Outcome| matches!(one, Outcome::Measured(_));
+    let record = place.record("there");
+    assert!(!record.outcomes.is_empty() && record.outcomes.iter().all(measured));
+    // Nor anywhere else: what is wrong with each place is said, and nothing hangs.
+    let said = with("nowhere", "export TMPDIR=/nowhere");
+    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    assert!(said.err.contains("/nowhere") && said.err.contains("/dev/shm"), "{}", said.err);
+    assert!(!place.path("nowhere").exists(), "nothing was measured");
+    // Without ranks nothing is asked of it.
+    let script = format!("{NO_SHM}exec \"$@\"");
+    let one = within(&place, &script, &["run", "stream/read/4KiB/*", "--out", "one"]);
+    assert_eq!(one.code, Some(0), "{}{}", one.out, one.err);
+}
+
 #[test]
 fn without_proc_the_memory_is_unknown_and_not_nothing() {
     let place = Place::new();
     let hide = "mount -t tmpfs none /proc && exec \"$@\"";
-    let within = |script: &str, args: &[&str]| {
-        let command = place.fizeau(args);
-        let mut unshare = Command::new("unshare");
-        unshare.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]);
-        unshare.arg(command.get_program()).args(command.get_args()).current_dir(place.path(""));
-        unshare.env("FIZEAU_LIBRARY_PATH", place.path(""));
-        say(&mut unshare)
-    };
+    let within = |script: &str, args: &[&str]| within(&place, script, args);
     if within(&hide.replace("\"$@\"", "true"), &[]).code != Some(0) {
         return skipped::because("mount", "this system lets nobody hide /proc for a test");
     }

@@ -93,8 +93,15 @@ fn text(found: &Drift) -> String {
         lines.push(format!("{count} that nobody signed, of devices of which others are signed"));
     }
     lines.extend(found.lost.iter().take(LINES_MAX).map(|line| format!("left out  {line}")));
+    lines.extend(found.replaced.iter().take(LINES_MAX).map(|line| format!("replaced  {line}")));
     let beyond = |count: usize| count.saturating_sub(LINES_MAX);
-    let of_all = [found.changes.len(), found.decays.len(), found.disputed.len(), found.lost.len()];
+    let of_all = [
+        found.changes.len(),
+        found.decays.len(),
+        found.disputed.len(),
+        found.lost.len(),
+        found.replaced.len(),
+    ];
     let more: usize = of_all.into_iter().map(beyond).sum();
     if more > 0 {
         lines.push(format!("and {more} more: --json has them"));

@@ -1,6 +1,9 @@
 //! Reads what was found, on all cores: bundles and records become rows, rows are gathered.
 
-use super::find::Found;
+use super::{
+    find::Found,
+    signers::{HASH, Keys},
+};
 use crate::{
     cmd::{
         bundle::{
@@ -46,8 +49,16 @@ const PIECE: u64 = 32 << 20;
 /// Longest file of signers, and longest signature, in bytes.
 const SIGNERS_MAX: u64 = 16 << 20;
 
+/// Why a row of a store, or a record outside of a bundle, does not count under `--challenge`.
+const NO_WORD: &str = "--challenge asks for the word of a bundle, and this is of none: give it \
+                       bundles, or collect them by it";
+
 /// Why a row of a store does not count under `--allowed-signers`.
 const UNSIGNED_ROW: &str = "rows of no bundle whose signature was checked when it was collected";
+
+/// Why a row of a store does not count whose key the list does not have.
+const NO_KEY: &str = "the key that signed their bundle is none that --allowed-signers has for the \
+                      node";
 
 /// A piece of work.
 enum Piece<'f> {
@@ -97,6 +108,8 @@ pub struct How {
     from_records: bool,
     /// The file of allowed signers, where signed bundles alone count.
     signers: Option<PathBuf>,
+    /// Its keys, for rows of stores.
+    keys: Keys,
     /// The word that bundles have to have been made for.
     challenge: Option<String>,
 }
@@ -111,13 +124,24 @@ impl How {
         signers: Option<&Path>,
         challenge: Option<String>,
     ) -> anyhow::Result<How> {
+        let mut keys = Keys::default();
         if let Some(path) = signers {
             let place = || format!("--allowed-signers {}", output::shown(path));
             let text = file::read(path, SIGNERS_MAX);
-            text.map_err(|error| Usage(format!("{}: {error}", place())))?;
+            let text = text.map_err(|error| Usage(format!("{}: {error}", place())))?;
+            keys = Keys::parse(&String::from_utf8_lossy(&text));
             ssh::ready()?;
         }
-        Ok(How { from_records, signers: signers.map(Path::to_owned), challenge })
+        Ok(How { from_records, signers: signers.map(Path::to_owned), keys, challenge })
+    }
+
+    /// Why a row of a store does not count; none where it does.
+    fn refusal(&self, row: &Row<'_>) -> Option<&'static str> {
+        match &self.signers {
+            Some(_) if row.sender != SIGNED => Some(UNSIGNED_ROW),
+            Some(_) if !self.keys.has(&row.node, &row.key) => Some(NO_KEY),
+            _ => self.challenge.is_some().then_some(NO_WORD),
+        }
     }
 }
 
@@ -182,13 +206,18 @@ fn take(
             gathered.unusable(&place, why);
             gathered.problems.add(Kind::Refused, format!("{place}: {why}"));
         }
+        Piece::Record(path) if how.challenge.is_some() => {
+            let place = output::shown(path);
+            gathered.unusable(&place, NO_WORD);
+            gathered.problems.add(Kind::Refused, format!("{place}: {NO_WORD}"));
+        }
         Piece::Record(path) => match store::read(path) {
             Ok(record) => {
                 if let Some(words) = set_back(&record) {
                     gathered.problems.add(Kind::Clock, format!("{}: {words}", output::shown(path)));
                 }
                 let mut rows = reader.record(&name_of(path), &record);
-                rows.iter_mut().for_each(|row| row.sender = UNSIGNED.into());
+                rows.iter_mut().for_each(|row| set_sender(row, None));
                 sink.rows(gathered, &rows, &output::shown(path));
             }
             Err(error) => {
@@ -213,10 +242,12 @@ fn bundle(path: &Path, how: &How, reader: &mut Reader, sink: &dyn Sink, gathered
     let text = manifest.as_ref().filter(|_| !how.from_records);
     let text = text.and_then(|(_, manifest)| rows::kept(path, manifest));
     let kept = text.as_deref().and_then(rows::parse);
+    let mut key = None;
     if let Some(signers) = &how.signers {
         let whole = kept.is_none();
-        if let Err(why) = vouched(path, manifest.as_ref(), host.as_deref(), signers, whole) {
-            return refuse(gathered, host.as_deref(), Kind::Refused, &why);
+        match vouched(path, manifest.as_ref(), host.as_deref(), signers, whole) {
+            Ok(own) => key = Some(own),
+            Err(why) => return refuse(gathered, host.as_deref(), Kind::Refused, &why),
         }
     }
     if let Some(word) = &how.challenge {
@@ -241,20 +272,26 @@ fn bundle(path: &Path, how: &How, reader: &mut Reader, sink: &dyn Sink, gathered
     } else if is_empty {
         refuse(gathered, own.node.as_deref(), Kind::HalfWritten, "it has no figures");
     }
-    let sender = if how.signers.is_some() { SIGNED } else { UNSIGNED };
-    rows.iter_mut().for_each(|row| row.sender = sender.into());
+    rows.iter_mut().for_each(|row| set_sender(row, key.as_deref()));
     sink.rows(gathered, &rows, &place);
 }
 
-/// Whether a key that the operator's list has for the bundle's own node signed it. `whole`: all of
-/// its files are to be as the manifest has them, and not only those that were read.
+/// Says who vouches for a row, whatever it said itself: a key, by its fingerprint, or nobody.
+fn set_sender(row: &mut Row<'_>, key: Option<&str>) {
+    row.sender = if key.is_some() { SIGNED } else { UNSIGNED }.into();
+    row.key = key.unwrap_or_default().to_owned().into();
+}
+
+/// The fingerprint of the key by which a bundle is signed: one that the operator's list has for its
+/// own node. `whole`: all of its files are to be as the manifest has them, and not only those that
+/// were read.
 fn vouched(
     path: &Path,
     manifest: Option<&(Vec<u8>, Manifest)>,
     host: Option<&str>,
     signers: &Path,
     whole: bool,
-) -> Result<(), String> {
+) -> Result<String, String> {
     let (bytes, manifest) = manifest.ok_or("it has no manifest that could be signed")?;
     let host = host.ok_or("its identity, as the manifest has it, names no node")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-:@".contains(c);
@@ -266,20 +303,23 @@ fn vouched(
     if !is_signature(&text) {
         return Err("its signature is not as ssh-keygen writes signatures".into());
     }
-    match ssh::check(&signature, bytes, Some((signers, host))) {
-        Ok(Checked::Good(_)) => {}
+    let key = match ssh::check(&signature, bytes, Some((signers, host))) {
+        Ok(Checked::Good(said)) => {
+            let print = said.split_whitespace().find(|word| word.starts_with(HASH));
+            print.unwrap_or_default().to_owned()
+        }
         Ok(Checked::Bad(_)) => {
             return Err(format!("it is not signed by a key that --allowed-signers has for {host}"));
         }
         Err(error) => return Err(format!("{error:#}")),
-    }
+    };
     if !whole {
-        return Ok(());
+        return Ok(key);
     }
     let listed = files::list(path).and_then(|listed| files::entries(&listed));
     match manifest.difference(&listed.map_err(|error| format!("{error:#}"))?) {
         Some(difference) => Err(difference.to_string()),
-        None => Ok(()),
+        None => Ok(key),
     }
 }
 
@@ -320,11 +360,13 @@ fn lines(path: &Path, [from, to]: [u64; 2], how: &How, gathered: &mut Gathered) 
             continue;
         }
         match Row::parse(&line) {
-            Ok(row) if how.signers.is_some() && row.sender != SIGNED => {
-                gathered.unusable(&row.node, UNSIGNED_ROW);
-                gathered.problems.add(Kind::Refused, format!("{}: {UNSIGNED_ROW}", place.file()));
-            }
-            Ok(row) => gathered.take(&row, &place),
+            Ok(row) => match how.refusal(&row) {
+                Some(why) => {
+                    gathered.unusable(&row.node, why);
+                    gathered.problems.add(Kind::Refused, format!("{}: {why}", place.file()));
+                }
+                None => gathered.take(&row, &place),
+            },
             Err(why) => {
                 let is_newer = why.starts_with("it has format");
                 let kind = if is_newer { Kind::Newer } else { Kind::NoRow };

@@ -11,8 +11,9 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashSet},
     fs::{self, File},
+    hash::{BuildHasher as _, RandomState},
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     sync::Mutex,
@@ -30,8 +31,22 @@ const WRITTEN: usize = 1 << 20;
 /// What chooses another place.
 pub const OPTION: &str = "--store DIR";
 
-/// Sessions by their names and runs: whether one came to its end, and how many rows it has.
-type Sessions = HashMap<(String, String), (bool, usize)>;
+/// The rows that a partition has, as hashes of their lines. Names of sessions would not do: a
+/// session is what its bundle says it is, so that a bundle could keep those of another node, or the
+/// signed ones of its own, out of the store.
+#[derive(Default)]
+struct Known {
+    /// By a key of this process, so that no sender can make lines that hash alike.
+    hasher: RandomState,
+    rows: HashSet<u64>,
+}
+
+impl Known {
+    /// Adds a line, without its end; whether it was new.
+    fn add(&mut self, line: &[u8]) -> bool {
+        self.rows.insert(self.hasher.hash_one(line))
+    }
+}
 
 /// Writes rows to the partitions of their dates.
 pub struct Writer {
@@ -121,7 +136,7 @@ impl Partition {
     }
 }
 
-/// Takes rows into a store, but for sessions that it has.
+/// Takes rows into a store, but for sessions of which it has each row.
 pub struct Collect {
     state: Mutex<State>,
     /// The store's folder, which is locked while this is there.
@@ -131,7 +146,7 @@ pub struct Collect {
 struct State {
     writer: Writer,
     /// By date.
-    known: BTreeMap<String, Sessions>,
+    known: BTreeMap<String, Known>,
     counts: Collected,
     error: Option<anyhow::Error>,
 }
@@ -187,6 +202,7 @@ impl Sink for Collect {
         Gather.rows(&mut checked, rows, place);
         checked.end();
         gathered.problems.merge(checked.problems);
+        checked.unusable.iter().for_each(|(sender, why)| gathered.unusable(sender, why));
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if state.error.is_none()
             && let Err(error) = state.take(rows)
@@ -198,33 +214,30 @@ impl Sink for Collect {
 
 impl State {
     fn take(&mut self, rows: &[Row<'_>]) -> anyhow::Result<()> {
-        let Some(first) = rows.first() else { return Ok(()) };
-        let Some(date) = first.date() else { return Ok(()) };
-        if !self.known.contains_key(date) {
-            let folder = self.writer.root.join(format!("date={date}"));
-            self.known.insert(date.to_owned(), sessions(&self.writer.root, &folder));
-        }
-        let known = self.known.entry(date.to_owned()).or_default();
-        let key = (first.session.to_string(), first.run.to_string());
-        let own = (!first.incomplete, rows.len());
-        if known.get(&key).is_some_and(|before| *before >= own) {
-            self.counts.known += 1;
-            return Ok(());
-        }
-        known.insert(key, own);
+        let mut added = 0;
         for row in rows {
-            self.writer.write(row)?;
+            let Some(date) = row.date() else { continue };
+            if !self.known.contains_key(date) {
+                let folder = self.writer.root.join(format!("date={date}"));
+                self.known.insert(date.to_owned(), known(&self.writer.root, &folder));
+            }
+            let known = self.known.entry(date.to_owned()).or_default();
+            if known.add(row.line().as_bytes().trim_ascii_end()) {
+                self.writer.write(row)?;
+                added += 1;
+            }
         }
-        self.counts.sessions += 1;
-        self.counts.rows += rows.len();
+        self.counts.rows += added;
+        self.counts.sessions += usize::from(added > 0);
+        self.counts.known += usize::from(added == 0 && !rows.is_empty());
         Ok(())
     }
 }
 
-/// The sessions that a partition of a store has, but for those of files that a survey leaves out,
-/// since another user may have put them there.
-fn sessions(root: &Path, folder: &Path) -> Sessions {
-    let (mut known, own) = (Sessions::new(), disk::owners(root));
+/// The rows that a partition of a store has, but for those of files that a survey leaves out, since
+/// another user may have put them there.
+fn known(root: &Path, folder: &Path) -> Known {
+    let (mut known, own) = (Known::default(), disk::owners(root));
     let Ok(entries) = fs::read_dir(folder) else { return known };
     let files = entries.flatten().map(|entry| entry.path());
     for path in files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")) {
@@ -234,14 +247,7 @@ fn sessions(root: &Path, folder: &Path) -> Sessions {
         let Ok(file) = file::open(&path) else { continue };
         for line in BufReader::with_capacity(1 << 20, file).split(b'\n') {
             let Ok(line) = line else { break };
-            let Ok(row) = Row::parse(&line) else { continue };
-            let key = (row.session.into_owned(), row.run.into_owned());
-            let (is_whole, rows) = known.entry(key).or_insert((false, 0));
-            if *is_whole != row.incomplete {
-                *rows += 1;
-            } else if !row.incomplete {
-                (*is_whole, *rows) = (true, 1);
-            }
+            known.add(line.trim_ascii_end());
         }
     }
     known

@@ -15,6 +15,7 @@ use clap::Args;
 use fizeau_device::clock;
 use fizeau_domain::{labels::Labels, text::counted, verdict::Verdict};
 use fizeau_judge::fleet::{
+    gather::Gathered,
     problem::Kind,
     survey::{Options, Surveyed},
     units::Window,
@@ -66,6 +67,9 @@ pub struct CollectArgs {
     /// key of their own node are collected
     #[arg(long = "allowed-signers", alias = "signers", value_name = "FILE")]
     pub signers: Option<PathBuf>,
+    /// Only bundles that were made by `accept --challenge WORD`: none of an earlier day
+    #[arg(long, value_name = "WORD", value_parser = crate::cmd::bundle::challenge)]
+    pub challenge: Option<String>,
 }
 
 /// Surveys. The exit code is the verdict's.
@@ -132,6 +136,9 @@ fn write_csv(path: &Path, surveyed: &Surveyed) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Senders with nothing usable that a collection names, at most.
+const NOTES_MAX: usize = 50;
+
 /// What a collection came to.
 #[derive(Serialize)]
 struct CollectedReport {
@@ -140,7 +147,24 @@ struct CollectedReport {
     notes: Vec<String>,
 }
 
-/// Collects.
+/// Lines about what could not be collected, and whether all that was sent was.
+fn left_behind(gathered: &Gathered) -> (Vec<String>, bool) {
+    let mut notes = gathered.problems.lines();
+    // What has no line yet: a folder that is empty, for one.
+    let is_untold = |(_, why): &(&String, &String)| !notes.iter().any(|note| note.contains(*why));
+    let untold: Vec<_> = gathered.unusable.iter().filter(is_untold).collect();
+    let more = untold.len().saturating_sub(NOTES_MAX);
+    let lines = untold.iter().take(NOTES_MAX).map(|(sender, why)| format!("{sender}: {why}"));
+    let lines: Vec<String> = lines.collect();
+    notes.extend(lines);
+    notes
+        .extend((more > 0).then(|| format!("and {} with nothing usable", counted(more, "sender"))));
+    let is_whole = gathered.unusable.is_empty() && !gathered.problems.lose_figures();
+    (notes, is_whole)
+}
+
+/// Collects. The exit code is that of an inconclusive survey where not all that was sent can be
+/// used: who surveys the store does not know of it.
 ///
 /// # Errors
 /// Where there is nothing to collect, or the store cannot be written.
@@ -162,13 +186,16 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
         bail!("there is nothing to collect: no bundle or record\n{notes}");
     }
     let sink = Collect::new(&args.store)?;
-    let how = read::How::new(args.from_records, args.signers.as_deref(), None)?;
+    let how = read::How::new(args.from_records, args.signers.as_deref(), args.challenge.clone())?;
     let mut gathered = read::read(&found, &how, &catalogue, &sink)?;
     finder.tell(&mut gathered);
-    let notes = gathered.problems.lines();
+    let (notes, is_whole) = left_behind(&gathered);
+    let verdict = if is_whole { Verdict::Pass } else { Verdict::Inconclusive };
+    let code = ExitCode::from(verdict.exit_code());
     let collected = sink.end()?;
     if global.json {
-        return output::print_json(&CollectedReport { collected, notes });
+        output::print_json(&CollectedReport { collected, notes })?;
+        return Ok(code);
     }
     notes.iter().for_each(|line| output::say(line));
     let Collected { sessions, rows, known } = collected;
@@ -181,5 +208,6 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
         output::shown(&args.store),
         counted(sessions, "session"),
         counted(rows, "row")
-    ))
+    ))?;
+    Ok(code)
 }

@@ -124,7 +124,9 @@ fn list<T, E: std::fmt::Display>(
     let place = || format!("{option} {}", output::shown(path));
     let refused = |why: &dyn std::fmt::Display| Usage(format!("{}: {why}", place()));
     let text = file::read_text(path, LIST_MAX).map_err(|error| refused(&error))?;
-    Ok(parse(&text).map_err(|why| refused(&why))?)
+    // Spreadsheets begin their files with it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    Ok(parse(text).map_err(|why| refused(&why))?)
 }
 
 fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {

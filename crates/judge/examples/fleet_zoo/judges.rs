@@ -6,7 +6,7 @@ use fizeau_domain::{labels::Labels, verdict::Verdict};
 use fizeau_judge::fleet::{
     drift::{Drift, drift},
     gather::Gathered,
-    row::{FORMAT, Row},
+    row::{FORMAT, Row, SIGNED},
     survey::{Options, Report, Surveyed, survey},
     units::Window,
 };
@@ -200,6 +200,7 @@ fn course(
         Row {
             format: FORMAT,
             session: format!("{node} {at}").into(),
+            sender: SIGNED.into(),
             time: format!("2026-{:02}-{:02}T10:00:00Z", 1 + at / 28, 1 + at % 28).into(),
             node: name_of(node).into(),
             device: format!("cuda:{gpu}").into(),

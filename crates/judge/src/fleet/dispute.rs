@@ -1,7 +1,7 @@
 //! Bundles that say different things of one device. Anybody who can write to the place where
 //! bundles are collected can leave one under any node's name, with a later date. Without a
-//! signature nobody can tell a repair from a forgery, so that what two unsigned bundles do not
-//! agree on is inconclusive.
+//! signature nobody can tell a repair from a forgery, so that what an unsigned bundle and any other
+//! do not agree on is inconclusive. Of the signed ones the latest is asked.
 
 use super::{
     gather::{Gathered, Kept, column},
@@ -11,7 +11,10 @@ use super::{
     units::Units,
 };
 use fizeau_domain::{stats::quantile::median, verdict::Verdict};
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::Hash,
+};
 
 /// How far below others a figure has to be to say that a device is slow, in least effects. Half of
 /// one more than what counts, since healthy sessions differ too.
@@ -20,7 +23,7 @@ pub const SLOW: f64 = 1.5;
 /// What a sender said of a device.
 type Place = (u32, u32, u32);
 
-/// A row of an unsigned bundle: its session, its run and the median of its values. A session is
+/// A row of a bundle: its session, its run and the median of its values. A session is
 /// what a bundle says it is, so that another bundle of the same session can say something else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Said {
@@ -38,7 +41,7 @@ impl Said {
     }
 }
 
-/// What unsigned bundles say, by node, device and metric.
+/// What unsigned bundles and the latest signed one say, by node, device and metric.
 #[derive(Debug, Default)]
 pub struct Disputes {
     said: HashMap<Place, Vec<Said>>,
@@ -52,30 +55,26 @@ pub type Others = [f64; 2];
 impl Disputes {
     /// Finds what bundles say. `subject_of` is the metric of each kind of row.
     pub fn of(gathered: &Gathered, units: &Units, subject_of: &[u32]) -> Disputes {
-        let mut found = Disputes::default();
-        let is_unsigned = |entry: u32| is_of_nobody(gathered, entry);
         let is_asked = |entry: u32| units.is_asked[entry as usize];
-        let text = |entry: u32, at: usize| gathered.entries[entry as usize].columns[at];
-        for row in gathered.rows.iter().filter(|row| is_unsigned(row.entry)) {
-            if is_asked(row.entry) {
-                let own = said(gathered, row);
-                found.said.entry(place(gathered, row, subject_of)).or_default().push(own);
+        let nodes = disputed_nodes(gathered, &is_asked);
+        let mut found = Disputes { nodes, ..Disputes::default() };
+        let rows = || gathered.rows.iter().filter(|row| is_asked(row.entry));
+        for row in rows().filter(|row| is_of_nobody(gathered, row.entry)) {
+            let own = said(gathered, row);
+            found.said.entry(place(gathered, row, subject_of)).or_default().push(own);
+        }
+        let mut signed: HashMap<Place, (&str, Said)> = HashMap::new();
+        for row in rows().filter(|row| !is_of_nobody(gathered, row.entry)) {
+            let place = place(gathered, row, subject_of);
+            if found.said.contains_key(&place) {
+                let time = gathered.told(row.entry, column::TIME);
+                keep_latest(&mut signed, place, time, said(gathered, row));
             }
+        }
+        for (place, (_, own)) in signed {
+            found.said.entry(place).or_default().push(own);
         }
         found.said.retain(|_, said| said.iter().any(|one| said[0].is_apart(one)));
-        let mut accepted: HashMap<u32, BTreeSet<bool>> = HashMap::new();
-        for said in gathered.said.iter().filter(|one| is_unsigned(one.entry)) {
-            if gathered.texts.text(said.check) == ACCEPTANCE && is_asked(said.entry) {
-                // A bundle that is not closed yet says neither.
-                let verdict = gathered.texts.text(said.verdict);
-                if ["pass", "fail"].contains(&verdict) {
-                    let of_node = accepted.entry(text(said.entry, column::NODE)).or_default();
-                    of_node.insert(verdict == "fail");
-                }
-            }
-        }
-        let of_both = accepted.iter().filter(|(_, verdicts)| verdicts.len() == 2);
-        found.nodes = of_both.map(|(node, _)| *node).collect();
         found
     }
 
@@ -95,6 +94,44 @@ impl Disputes {
     /// Whether a node's acceptances, by unsigned bundles, do not agree.
     pub fn is_node_disputed(&self, name: u32) -> bool {
         self.nodes.contains(&name)
+    }
+}
+
+/// Nodes whose acceptances do not agree: those of unsigned bundles, and the latest of a signed one.
+fn disputed_nodes(gathered: &Gathered, is_asked: &dyn Fn(u32) -> bool) -> BTreeSet<u32> {
+    let mut accepted: HashMap<u32, BTreeSet<bool>> = HashMap::new();
+    let mut signed: HashMap<u32, (&str, bool)> = HashMap::new();
+    for said in gathered.said.iter().filter(|one| is_asked(one.entry)) {
+        // A bundle that is not closed yet says neither.
+        let verdict = gathered.texts.text(said.verdict);
+        let is_whole = gathered.texts.text(said.check) == ACCEPTANCE;
+        if !is_whole || !["pass", "fail"].contains(&verdict) {
+            continue;
+        }
+        let node = gathered.entries[said.entry as usize].columns[column::NODE];
+        if is_of_nobody(gathered, said.entry) {
+            accepted.entry(node).or_default().insert(verdict == "fail");
+        } else {
+            let time = gathered.told(said.entry, column::TIME);
+            keep_latest(&mut signed, node, time, verdict == "fail");
+        }
+    }
+    for (node, verdicts) in &mut accepted {
+        verdicts.extend(signed.get(node).map(|(_, has_failed)| *has_failed));
+    }
+    accepted.retain(|_, verdicts| verdicts.len() == 2);
+    accepted.into_keys().collect()
+}
+
+/// Keeps a value where none of a later time is kept.
+fn keep_latest<'t, K: Eq + Hash, V>(
+    kept: &mut HashMap<K, (&'t str, V)>,
+    key: K,
+    time: &'t str,
+    value: V,
+) {
+    if kept.get(&key).is_none_or(|(known, _)| *known <= time) {
+        kept.insert(key, (time, value));
     }
 }
 
@@ -125,7 +162,8 @@ pub fn is_apart([least, most]: Others, values: &[f64], least_effect: f64) -> boo
     (own - least).abs().max((most - own).abs()) > SLOW * least_effect
 }
 
-/// Makes each verdict of the fleet's rule inconclusive that another unsigned bundle is against.
+/// Makes each verdict of the fleet's rule inconclusive that rests on an unsigned bundle and that
+/// another bundle is against.
 pub fn settle(strata: &Strata, survey: &mut Survey) {
     for (at, group) in strata.groups.iter().enumerate() {
         for (others, judged) in strata.others[at].iter().zip(&mut survey.judged[at]) {

@@ -127,8 +127,11 @@ pub struct Drift {
     /// Sessions of devices that nobody signed, where others of the device are signed: they count
     /// for nothing.
     pub unsigned: usize,
-    /// What was refused, or cannot be read, in words.
+    /// What was refused, what cannot be read, and devices whose course is left out, since another
+    /// node is said to have their boards; in words.
     pub lost: Vec<String>,
+    /// Boards and machines whose course is left out, since others are in their places, in words.
+    pub replaced: Vec<String>,
 }
 
 /// One session of a series.
@@ -237,13 +240,15 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
         falls.map(|(one, _)| one.fall.map_or(1.0, |fall| fall.probability)).collect();
     let (change_limit, fall_limit) = (limit(&of_changes), limit(&of_falls));
     let of_device = |one: &&Series| !one.node.is_empty();
+    let displaced = surveyed.units.displaced.iter().map(|(node, why)| format!("{node}: {why}"));
     let mut found = Drift {
         mark: surveyed.report.mark.clone(),
         series: long.iter().filter(of_device).count(),
         short: short.iter().filter(of_device).count(),
         disputed,
         unsigned,
-        lost: surveyed.lost.clone(),
+        lost: surveyed.lost.iter().cloned().chain(displaced).collect(),
+        replaced: surveyed.replaced.clone(),
         ..Drift::default()
     };
     for (one, Judged { level, chance, fall }) in long.iter().zip(judged) {

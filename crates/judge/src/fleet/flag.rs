@@ -3,6 +3,7 @@
 
 use super::{
     component::Named,
+    dispute::is_of_nobody,
     gather::{Gathered, Said, column},
     judge::{Judged, Survey, Why},
     plan::Outcome,
@@ -137,8 +138,8 @@ impl Own {
 pub const SENT: &str = "what it sent";
 
 /// What is said of a node whose acceptances do not agree.
-const DISPUTED: &str = "two bundles of it that nobody signed do not agree: take the one that is \
-                        right (--since, --until), or signed bundles alone (--allowed-signers)";
+const DISPUTED: &str = "two bundles of it that are not both signed do not agree: take the one that \
+                        is right (--since, --until), or signed bundles alone (--allowed-signers)";
 
 /// What verdicts are made of.
 pub struct Basis<'s> {
@@ -242,10 +243,11 @@ impl Made<'_> {
         self.states();
     }
 
-    /// Whether the acceptances of the node of an entry do not agree, by unsigned bundles.
+    /// Whether an entry is unsigned, and another acceptance of its node does not agree.
     fn is_node_disputed(&self, entry: u32) -> bool {
         let node = self.basis.gathered.entries[entry as usize].columns[column::NODE];
-        self.basis.strata.disputes.is_node_disputed(node)
+        is_of_nobody(self.basis.gathered, entry)
+            && self.basis.strata.disputes.is_node_disputed(node)
     }
 
     fn states(&mut self) {

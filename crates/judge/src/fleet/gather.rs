@@ -3,7 +3,7 @@
 
 use super::{
     problem::{Kind, Problems},
-    row::{ACCEPTANCE, NODE, Row, SIMULATED, seconds},
+    row::{ACCEPTANCE, NODE, Row, SIMULATED, is_held, seconds},
 };
 use fizeau_domain::text::{clean, counted, shorten};
 use std::{
@@ -455,7 +455,7 @@ impl Gathered {
         let is_old = |entry: &Entry| {
             let told = |at: usize| self.texts.text(entry.columns[at]);
             let is_of_bundle = entry.columns[column::RUN] == 0;
-            is_of_bundle && told(column::SENDER).is_empty() && told(column::MARK) != SIMULATED
+            is_of_bundle && !is_held(told(column::SENDER)) && told(column::MARK) != SIMULATED
         };
         let mut sessions: HashMap<u32, BTreeMap<u32, Vec<u32>>> = HashMap::new();
         for (at, entry) in self.entries.iter().enumerate().filter(|(_, entry)| is_old(entry)) {
@@ -519,6 +519,7 @@ fn refusal(row: &Row<'_>) -> Option<String> {
         &row.host_type,
         &row.fizeau,
         &row.sender,
+        &row.key,
         &row.code,
         &row.metric,
         &row.point,

@@ -59,7 +59,7 @@ pub enum Why {
     /// Its stratum has fewer than [`NODES_MIN`] nodes: what slows all GPUs of a node down is not
     /// seen there.
     Alone,
-    /// Two bundles that nobody signed say different things of it.
+    /// Two bundles that are not both signed say different things of it.
     Disputed,
     /// No GPU of the stratum was measured twice: the noise is not known.
     NoRepeats,

@@ -76,6 +76,11 @@ impl Problems {
         }
     }
 
+    /// The lines of a kind.
+    pub fn of_kind(&self, kind: Kind) -> Vec<String> {
+        self.lines_of(&|one| one == kind)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()

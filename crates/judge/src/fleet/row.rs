@@ -33,10 +33,15 @@ pub const SIGNED: &str = "signed";
 /// The sender of a row of a bundle whose signature was not checked.
 pub const UNSIGNED: &str = "unsigned";
 
-/// Whether a row is of an unsigned bundle, by its columns `sender` and `mark`. What is made up has
-/// no sender.
+/// Whether nobody vouches for a row, by its columns `sender` and `mark`. Rows without a sender came
+/// into a store before there were any, or another program wrote them. A planted fleet has none.
 pub fn is_unsigned(sender: &str, mark: &str) -> bool {
-    sender == UNSIGNED && mark != SIMULATED
+    sender != SIGNED && mark != SIMULATED
+}
+
+/// Whether the reader of a bundle has held a row to the node of its bundle, by its column `sender`.
+pub fn is_held(sender: &str) -> bool {
+    [SIGNED, UNSIGNED].contains(&sender)
 }
 
 /// One row. Its columns are in the order in which they are written.
@@ -59,6 +64,10 @@ pub struct Row<'a> {
     /// from no bundle. What reads a bundle sets it, whatever the bundle's own rows say.
     #[serde(borrow, skip_serializing_if = "is_empty")]
     pub sender: Cow<'a, str>,
+    /// The fingerprint of the key that signed the row's bundle, as `ssh-keygen` prints it
+    /// (`SHA256:..`); empty of a row that is not [`SIGNED`]. Set with `sender`.
+    #[serde(borrow, skip_serializing_if = "is_empty")]
+    pub key: Cow<'a, str>,
     /// When the session began, RFC 3339 in UTC, by the node's clock.
     #[serde(borrow)]
     pub time: Cow<'a, str>,

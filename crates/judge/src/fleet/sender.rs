@@ -29,6 +29,11 @@ pub enum Left {
 }
 
 impl Left {
+    /// Whether something else has the place of the one whose session it is.
+    pub fn is_displaced(&self) -> bool {
+        matches!(self, Left::Machine | Left::Board | Left::Moved)
+    }
+
     fn words(self) -> &'static str {
         match self {
             Left::Dated => "its session is dated when none can have been: set the node's clock",
@@ -93,11 +98,30 @@ fn is_usual(having: usize, nodes: usize) -> bool {
 }
 
 /// Nodes of which something that was sent, or has to be there, does not count, with the first
-/// reason. A device that was measured in another session that counts is not missed.
+/// reason.
 pub fn accounts(
     gathered: &Gathered,
     units: &Units,
     left: &[Option<Left>],
+) -> BTreeMap<String, String> {
+    let mut all = left_out(gathered, units, left, &|_| true);
+    for (node, words) in short(gathered, units) {
+        all.entry(node).or_insert(words);
+    }
+    // What was refused when it was read.
+    for (sender, why) in &gathered.unusable {
+        all.entry(sender.clone()).or_insert_with(|| why.clone());
+    }
+    all
+}
+
+/// Nodes with a device of which no session counts, with the first reason of those that are asked
+/// for. A device that was measured in another session that counts is not missed.
+pub fn left_out(
+    gathered: &Gathered,
+    units: &Units,
+    left: &[Option<Left>],
+    is_asked: &dyn Fn(&Left) -> bool,
 ) -> BTreeMap<String, String> {
     let place = |at: usize| {
         let columns = &gathered.entries[at].columns;
@@ -107,18 +131,12 @@ pub fn accounts(
     let counting: BTreeSet<(u32, u32)> = counting.map(place).collect();
     let mut all = BTreeMap::new();
     for (at, why) in left.iter().enumerate() {
-        let Some(why) = why.filter(|_| !counting.contains(&place(at))) else { continue };
+        let why = why.filter(|why| is_asked(why) && !counting.contains(&place(at)));
+        let Some(why) = why else { continue };
         let entry = at as u32;
         let (node, device) = (gathered.told(entry, column::NODE), column::DEVICE);
         let device = clean(gathered.told(entry, device));
         all.entry(clean(node)).or_insert_with(|| format!("{device}: {}", why.words()));
-    }
-    for (node, words) in short(gathered, units) {
-        all.entry(node).or_insert(words);
-    }
-    // What was refused when it was read.
-    for (sender, why) in &gathered.unusable {
-        all.entry(sender.clone()).or_insert_with(|| why.clone());
     }
     all
 }

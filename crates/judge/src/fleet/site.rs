@@ -11,7 +11,7 @@ use fizeau_domain::{
     labels::{self, Belonging, Labels},
     text::{clean, counted},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Most nodes of a list that are read.
 const ROWS_MAX: usize = 10_000_000;
@@ -93,7 +93,7 @@ impl Expected {
     /// # Errors
     /// In words, with the line.
     pub fn parse(text: &str) -> Result<Expected, String> {
-        let mut nodes = BTreeMap::new();
+        let (mut nodes, mut spellings) = (BTreeMap::new(), HashMap::new());
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -119,9 +119,20 @@ impl Expected {
             if nodes.len() >= ROWS_MAX {
                 return Err(format!("it has more than {ROWS_MAX} nodes"));
             }
-            if nodes.insert(name.to_owned(), gpus).is_some() {
-                return Err(format!("line {}: {} is there twice", at + 1, clean(name)));
+            if clean(name) != name {
+                let words = "has characters that cannot be seen";
+                return Err(format!("line {}: {} {words}", at + 1, clean(name)));
             }
+            // Names of hosts are the same in capitals, and with the dot that ends them.
+            let plain = name.trim_end_matches('.').to_lowercase();
+            if let Some(before) = spellings.insert(plain, name) {
+                let words = match before == name {
+                    true => "is there twice".to_owned(),
+                    false => format!("is there twice, also as {before}"),
+                };
+                return Err(format!("line {}: {name} {words}", at + 1));
+            }
+            nodes.insert(name.to_owned(), gpus);
         }
         match nodes.is_empty() {
             true => Err("it names no node".into()),

@@ -8,6 +8,7 @@ use super::{
     gather::{Gathered, Said, column},
     judge::{Settings, Survey, Whole, judge},
     plan::{Outcome, Retest},
+    problem::Kind,
     sender,
     site::{self, Expected},
     strata::{Rule, Strata},
@@ -216,6 +217,8 @@ pub struct Surveyed {
     pub gathered: Gathered,
     /// What was left out so that figures may be lost, in words.
     pub lost: Vec<String>,
+    /// Boards and machines whose figures are left out, since others are in their places, in words.
+    pub replaced: Vec<String>,
     /// Who is who.
     pub units: Units,
     /// What each device belongs to, by the operator's labels.
@@ -309,8 +312,19 @@ pub fn survey(
         brief: problems.brief(),
     };
     let failed = own.measured;
-    let lost = problems.lost();
-    Surveyed { gathered, lost, units, belongings, strata, survey, report, failed, retested }
+    let (lost, replaced) = (problems.lost(), problems.of_kind(Kind::Replaced));
+    Surveyed {
+        gathered,
+        lost,
+        replaced,
+        units,
+        belongings,
+        strata,
+        survey,
+        report,
+        failed,
+        retested,
+    }
 }
 
 fn by_node(units: &Units, verdicts: &[Verdict], own: &[Option<Verdict>]) -> Vec<OfNode> {

@@ -79,6 +79,8 @@ pub struct Units {
     pub is_asked: Vec<bool>,
     /// Who sent, or should have sent, what does not count: by node or path, with the reason.
     pub accounts: BTreeMap<String, String>,
+    /// Those of them of which nothing counts, since another board, machine or node has their place.
+    pub displaced: BTreeMap<String, String>,
 }
 
 /// First and last time of something, as texts.
@@ -123,6 +125,7 @@ impl Units {
         expected: Option<&Expected>,
         problems: &mut Problems,
     ) -> Units {
+        unusual_names(gathered, problems);
         let mut left = vec![None; gathered.entries.len()];
         let mut counts = in_window(gathered, window, &mut left, problems);
         for at in &gathered.shared {
@@ -155,6 +158,7 @@ impl Units {
         }
         let mut found = collect(gathered, &node_keys, &ids, &counts);
         (found.mark, found.is_asked) = (mark, is_asked);
+        found.displaced = sender::left_out(gathered, &found, &left, &Left::is_displaced);
         found.accounts = sender::accounts(gathered, &found, &left);
         found
     }
@@ -164,6 +168,21 @@ impl Units {
         let Unit { node, entry } = self.units[unit as usize];
         let device = clean(gathered.told(entry, column::DEVICE));
         [self.nodes[node as usize].name.clone(), device]
+    }
+}
+
+/// Names each node whose name has letters that are not ASCII, with their numbers: some look like
+/// others, and some cannot be seen, so that a reader would take two nodes for one.
+fn unusual_names(gathered: &Gathered, problems: &mut Problems) {
+    let node = |entry: &Entry| gathered.texts.text(entry.columns[column::NODE]);
+    let names: BTreeSet<&str> = gathered.entries.iter().map(node).collect();
+    for name in names.into_iter().filter(|name| !name.bytes().all(|byte| byte.is_ascii_graphic())) {
+        let words = format!(
+            "{}: its name is {}, which may look like that of another node",
+            clean(name),
+            name.escape_default()
+        );
+        problems.add(Kind::Twins, words);
     }
 }
 

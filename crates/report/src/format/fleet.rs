@@ -217,7 +217,8 @@ fn why(one: &Flagged) -> &'static str {
         Some(Why::Decided) if !one.retest.is_empty() => "not slow again when measured anew",
         Some(Why::Alone) => "in a stratum of fewer than three nodes, which shows no slow node",
         Some(Why::Disputed) => {
-            "on which two bundles that nobody signed do not agree (--allowed-signers, --since)"
+            "on which two bundles that are not both signed do not agree \
+             (--allowed-signers, --since)"
         }
         None if one.device == NODE => "of nodes of which not all can be used",
         Some(Why::TooFew) => "too few devices of the same stratum",

@@ -157,6 +157,24 @@ fn an_unsigned_bundle_does_not_replace_a_signed_one() {
         Node { folder: "evil".into(), hour: 12, loss: other, ..node(5) }.write(&place, "");
         assert_eq!(collect(&place, &[]).code, Some(0));
         has(&run(&place, &["survey", "store"]), 4, &[DO_NOT_AGREE, "n0005 cuda:0"]);
+        // Nor do many of them, however they are taken together.
+        for hour in 6..9 {
+            let folder = format!("evil{hour}");
+            Node { folder, hour, loss: other, ..node(5) }.write(&place, "");
+        }
+        fs::remove_dir_all(place.path("bundles/evil")).expect("removed");
+        fs::remove_dir_all(place.path("store")).expect("removed");
+        assert!([&SIGNED[..], &[]].iter().all(|more| collect(&place, more).code.is_some()));
+        let both = run(&place, &["survey", "store", "--combine"]);
+        // By the signed one alone, or disputed where the copy that nobody signed is looked at.
+        let right = if loss > 0.0 { 1 } else { 0 };
+        assert!([right, 4].map(Some).contains(&both.code), "{}", both.out);
+        // Where none is signed, they are not agreed on.
+        fs::remove_dir_all(place.path("store")).expect("removed");
+        assert_eq!(collect(&place, &[]).code, Some(0));
+        let both = run(&place, &["survey", "store", "--combine"]);
+        has(&both, 4, &[DO_NOT_AGREE, "n0005 cuda:0"]);
+        assert_eq!(collect(&place, &SIGNED).code, Some(4));
         let signed = run(&place, &[&["survey", "store"], &SIGNED[..]].concat());
         assert_eq!(signed.out.contains("node n0005"), loss > 0.0, "{}", signed.out);
     }
@@ -253,10 +271,10 @@ fn names_that_look_alike_are_told_apart() {
     let twin = Node { name: long, folder: "twin".into(), hour: 12, ..node(5) };
     let place = written(&fleet(), &[twin]);
     let said = run(&place, &["survey", "bundles"]);
-    has(&said, 1, &["node n0005", "a text of 100000 bytes"]);
+    has(&said, 1, &["node n0005", "a text of 1000"]);
     assert!(said.out.len() < 10_000, "{}", said.out.len());
     assert_eq!(collect(&place, &[]).code, Some(4));
-    has(&run(&place, &["survey", "store"]), 1, &["node n0005", "a text of 100000 bytes"]);
+    has(&run(&place, &["survey", "store"]), 1, &["node n0005", "a text of 1000"]);
     // Lists.
     let names: Vec<String> = (0..8).map(|at| format!("n{at:04}")).collect();
     let listed = |text: String| {

@@ -162,6 +162,26 @@ pub fn is_apart([least, most]: Others, values: &[f64], least_effect: f64) -> boo
     (own - least).abs().max((most - own).abs()) > SLOW * least_effect
 }
 
+/// The same with those of a device's own sessions that are off the level of all by more than the
+/// least effect, where several are taken together: whoever adds some would otherwise outvote the
+/// rest. `own` are the medians of the rows that count, and `values` the repeats of all.
+pub fn with_own(
+    others: Option<Others>,
+    own: impl Iterator<Item = f64>,
+    values: &[f64],
+    least_effect: f64,
+) -> Option<Others> {
+    let [mut least, mut most] = others?;
+    if values.is_empty() {
+        return others;
+    }
+    let level = median(values);
+    for log in own.filter(|log| (log - level).abs() > least_effect) {
+        (least, most) = (least.min(log), most.max(log));
+    }
+    Some([least, most])
+}
+
 /// Makes each verdict of the fleet's rule inconclusive that rests on an unsigned bundle and that
 /// another bundle is against.
 pub fn settle(strata: &Strata, survey: &mut Survey) {

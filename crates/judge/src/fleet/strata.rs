@@ -2,7 +2,7 @@
 
 use super::{
     Group, Of,
-    dispute::{self, Disputes, Others},
+    dispute::{self, Disputes, Others, is_of_nobody},
     gather::{Gathered, Kept, column},
     problem::{Kind, Problems},
     row::ACCEPTANCE,
@@ -194,7 +194,8 @@ fn ordered(gathered: &Gathered, units: &Units, subject_of: &[u32]) -> Vec<Ordere
 }
 
 /// The rows of a device and metric that count, in the order of time: those of its latest session,
-/// or all that are of the same stratum. And how many were there twice.
+/// or all that are of the same stratum and as signed or unsigned as these. And how many were there
+/// twice.
 fn chosen<'g>(
     gathered: &'g Gathered,
     own: &[Ordered],
@@ -210,6 +211,7 @@ fn chosen<'g>(
         (window.combine || is_session)
             && keys[kept.entry as usize] == keys[first.entry as usize]
             && code(kept) == code(first)
+            && is_of_nobody(gathered, kept.entry) == is_of_nobody(gathered, first.entry)
     };
     let mut found: Vec<(u32, &Kept)> = Vec::new();
     let mut twice = 0;
@@ -397,6 +399,8 @@ impl<'g> Builder<'g> {
         }
         self.differences[at].extend(earlier.windows(2).map(|two| two[0] - two[1]));
         let others = made.disputes.others(self.gathered, latest, &made.subject_of);
+        let own = chosen.iter().map(|(_, kept)| median(self.gathered.values(kept)));
+        let others = dispute::with_own(others, own, &self.values, metric.least_effect());
         let is_apart = |others| dispute::is_apart(others, &self.values, metric.least_effect());
         let of = Of { is_reference: !others.is_some_and(is_apart), ..self.of(chosen) };
         made.groups[at].push_of(unit, self.values.iter().copied(), of);

@@ -41,14 +41,14 @@ fn a_store_takes_each_bundle_whatever_its_session_is_called() {
         let healed = Node { loss: 0.0, folder: folder.into(), ..fleet()[5].clone() };
         let place = written(&fleet(), &[healed]);
         has(&collect(&place, &[]), 0, &["9 sessions added, 72 rows"]);
-        has(&run(&place, &["survey", "store"]), 4, &[DO_NOT_AGREE, "n0005 cuda:0"]);
+        has(&run(&place, &["survey", "store"]), 4, &["8 of n0005 on which", DO_NOT_AGREE]);
     }
     // The same, collected a day earlier than the node's own.
     let place = written(&[], &[Node { loss: 0.0, ..fleet()[5].clone() }]);
     has(&collect(&place, &[]), 0, &["1 session added"]);
     fleet().iter().for_each(|node| node.write(&place, ""));
     has(&collect(&place, &[]), 0, &["8 sessions added"]);
-    has(&run(&place, &["survey", "store"]), 4, &[DO_NOT_AGREE, "n0005 cuda:0"]);
+    has(&run(&place, &["survey", "store"]), 4, &["8 of n0005 on which", DO_NOT_AGREE]);
     // The first of its rows has no date: the others are there all the same.
     let place = written(&[], &[]);
     for one in fleet() {
@@ -156,7 +156,7 @@ fn an_unsigned_bundle_does_not_replace_a_signed_one() {
         assert_eq!(collect(&place, &SIGNED).code, Some(0));
         Node { folder: "evil".into(), hour: 12, loss: other, ..node(5) }.write(&place, "");
         assert_eq!(collect(&place, &[]).code, Some(0));
-        has(&run(&place, &["survey", "store"]), 4, &[DO_NOT_AGREE, "n0005 cuda:0"]);
+        has(&run(&place, &["survey", "store"]), 4, &["8 of n0005 on which", DO_NOT_AGREE]);
         // Nor do many of them, however they are taken together.
         for hour in 6..9 {
             let folder = format!("evil{hour}");
@@ -173,7 +173,7 @@ fn an_unsigned_bundle_does_not_replace_a_signed_one() {
         fs::remove_dir_all(place.path("store")).expect("removed");
         assert_eq!(collect(&place, &[]).code, Some(0));
         let both = run(&place, &["survey", "store", "--combine"]);
-        has(&both, 4, &[DO_NOT_AGREE, "n0005 cuda:0"]);
+        has(&both, 4, &["8 of n0005 on which", DO_NOT_AGREE]);
         assert_eq!(collect(&place, &SIGNED).code, Some(4));
         let signed = run(&place, &[&["survey", "store"], &SIGNED[..]].concat());
         assert_eq!(signed.out.contains("node n0005"), loss > 0.0, "{}", signed.out);

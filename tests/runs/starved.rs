@@ -2,6 +2,7 @@
 //! a clock that stands still, no `/proc`.
 
 use crate::{
+    gpus::Machine,
     program::{Place, Said, ended, planned, say},
     skipped,
 };
@@ -260,12 +261,16 @@ fn a_clock_that_stands_still_is_an_error_and_no_endless_wait() {
 }
 
 /// The program with file systems of its own, which a script mounts before it.
-fn within(place: &Place, script: &str, args: &[&str]) -> Said {
-    let command = place.fizeau(args);
+fn within(place: &Place, script: &str, command: &Command) -> Said {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]);
     unshare.arg(command.get_program()).args(command.get_args()).current_dir(place.path(""));
-    unshare.env("FIZEAU_LIBRARY_PATH", place.path(""));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => unshare.env(name, value),
+            None => unshare.env_remove(name),
+        };
+    }
     say(&mut unshare)
 }
 
@@ -280,11 +285,13 @@ ln -s /proc/self/fd dev/fd && mount --rbind dev /dev && test ! -e /dev/shm || ex
 
 #[test]
 fn without_dev_shm_ranks_meet_elsewhere_or_say_what_is_wrong() {
-    let place = Place::new();
+    let machine = Machine::new();
+    let place = &machine.place;
     let with = |out: &str, more: &str| {
         let script = format!("{NO_SHM}unset XDG_RUNTIME_DIR\n{more}\nexec \"$@\"");
-        let run = ["launch", "-n", "2", "--", "run", "collective/all_reduce/*/4KiB/*"];
-        let said = within(&place, &script, &[&run[..], &["--out", out]].concat());
+        let run = ["launch", "-n", "2", "--", "run", "collective", "--suite", "ranks.toml"];
+        let args = [&run[..], &["--out", out]].concat();
+        let said = within(place, &script, &machine.fizeau("devices=2", "", &args));
         fs::remove_dir(place.path("dev")).expect("nothing is mounted here");
         said
     };
@@ -303,7 +310,8 @@ fn without_dev_shm_ranks_meet_elsewhere_or_say_what_is_wrong() {
     assert!(!place.path("nowhere").exists(), "nothing was measured");
     // Without ranks nothing is asked of it.
     let script = format!("{NO_SHM}exec \"$@\"");
-    let one = within(&place, &script, &["run", "stream/read/4KiB/*", "--out", "one"]);
+    let run = ["run", "--device", "host", "stream/read/4KiB/*", "--out", "one"];
+    let one = within(place, &script, &machine.fizeau("", "", &run));
     assert_eq!(one.code, Some(0), "{}{}", one.out, one.err);
 }
 
@@ -311,7 +319,9 @@ fn without_dev_shm_ranks_meet_elsewhere_or_say_what_is_wrong() {
 fn without_proc_the_memory_is_unknown_and_not_nothing() {
     let place = Place::new();
     let hide = "mount -t tmpfs none /proc && exec \"$@\"";
-    let within = |script: &str, args: &[&str]| within(&place, script, args);
+    let within = |script: &str, args: &[&str]| {
+        within(&place, script, place.fizeau(args).env("FIZEAU_LIBRARY_PATH", place.path("")))
+    };
     if within(&hide.replace("\"$@\"", "true"), &[]).code != Some(0) {
         return skipped::because("mount", "this system lets nobody hide /proc for a test");
     }

@@ -211,15 +211,16 @@ pub fn told(one: &Flagged) -> String {
     words
 }
 
+/// Why a metric of a device is open of which bundles say different things.
+const DISPUTED: &str =
+    "on which two bundles that are not both signed do not agree (--allowed-signers, --since)";
+
 /// Why a metric of a device could not be decided, as a line says it of several.
 fn why(one: &Flagged) -> &'static str {
     match one.why {
         Some(Why::Decided) if !one.retest.is_empty() => "not slow again when measured anew",
         Some(Why::Alone) => "in a stratum of fewer than three nodes, which shows no slow node",
-        Some(Why::Disputed) => {
-            "on which two bundles that are not both signed do not agree \
-             (--allowed-signers, --since)"
-        }
+        Some(Why::Disputed) => DISPUTED,
         None if one.device == NODE => "of nodes of which not all can be used",
         Some(Why::TooFew) => "too few devices of the same stratum",
         Some(Why::NoRepeats) => "measured only once",
@@ -237,11 +238,17 @@ fn inconclusive(report: &Report) -> Option<String> {
         return None;
     }
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut disputed: BTreeSet<&str> = BTreeSet::new();
     for one in &open {
         *reasons.entry(why(one)).or_default() += 1;
+        disputed.extend((one.why == Some(Why::Disputed)).then_some(one.node.as_str()));
     }
-    let mut parts: Vec<(usize, String)> =
-        reasons.iter().map(|(why, count)| (*count, format!("{count} {why}"))).collect();
+    let disputed: Vec<String> = disputed.into_iter().map(str::to_owned).collect();
+    let part = |(reason, count): (&&str, &usize)| match *reason {
+        DISPUTED => (*count, format!("{count} of {} {reason}", named(&disputed))),
+        _ => (*count, format!("{count} {reason}")),
+    };
+    let mut parts: Vec<(usize, String)> = reasons.iter().map(part).collect();
     parts.sort_by_key(|(count, _)| Reverse(*count));
     let words: Vec<String> = parts.into_iter().map(|(_, words)| words).collect();
     let mut needed: Vec<u32> =

@@ -469,7 +469,9 @@ def _(fleet): again(fleet, "a-evil", sender="signed", key="SHA256:x")
 def _(fleet):
     def change(root):
         path = root / SLOW / "manifest.json"
-        path.write_text(path.read_text().replace('"format":1', '"format":2'))
+        text = path.read_text()
+        path.unlink()  # It is a link to the file of all ways.
+        path.write_text(text.replace('"format":1', '"format":2'))
     fleet.then = change
 
 

@@ -21,7 +21,7 @@ use fizeau_domain::{
 };
 use fizeau_judge::{
     accept::profile::Profile,
-    fleet::{plan::Plan, recipe::Recipe, score, site::Expected},
+    fleet::{plan::Plan, recipe::Recipe, score, signers::Keys, site::Expected},
 };
 use fizeau_projection::{
     claim::{ClaimFile, Named, judge},
@@ -350,6 +350,21 @@ pub fn read_expected(input: &[u8]) -> bool {
             true
         }
     }
+}
+
+static SIGNERS: LazyLock<Vec<String>> = LazyLock::new(|| corpus_texts("signers"));
+
+/// A list of allowed signers.
+pub fn signers(chance: &mut Chance) -> Vec<u8> {
+    lines_of(&SIGNERS, chance)
+}
+
+/// Reads a list of allowed signers.
+pub fn read_signers(input: &[u8]) -> bool {
+    let keys = Keys::parse(&String::from_utf8_lossy(input));
+    let print = "SHA256:S/bFd6DJLwgvgnj6u/oZwVhvS4/jOLFDOw+vTVjnzQA";
+    assert!(!keys.has("n0001", ""), "a key without a fingerprint");
+    ["n0001", "n0002", "", "*"].iter().any(|name| keys.has(name, print))
 }
 
 static LABELS: LazyLock<Vec<String>> = LazyLock::new(|| corpus_texts("labels"));

@@ -32,7 +32,7 @@ const fn kind(
 }
 
 /// All kinds. `tests/library/fuzz.rs` fails where a reader has none.
-pub static ALL: [Kind; 33] = [
+pub static ALL: [Kind; 34] = [
     kind("record", targets::record, targets::read_record),
     kind("suite", targets::suite, targets::read_suite),
     kind("part", targets::part, targets::read_part),
@@ -62,6 +62,7 @@ pub static ALL: [Kind; 33] = [
     kind("frontier", files::frontier, files::read_frontier),
     // What an operator tells of a fleet.
     kind("expected", files::expected, files::read_expected),
+    kind("signers", files::signers, files::read_signers),
     kind("labels", files::labels, files::read_labels),
     kind("recipe", files::recipe, files::read_recipe),
     kind("plan", files::plan, files::read_plan),

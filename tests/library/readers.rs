@@ -15,7 +15,7 @@ const HANDED: &str = "bytes that nothing is read from: kept, hashed or handed to
 
 /// Files of sources, by the end of their paths, with kinds (words without a space between commas)
 /// or a reason (several words).
-const READERS: [(&str, &str); 101] = [
+const READERS: [(&str, &str); 102] = [
     ("comm/src/preflight.rs", KERNEL),
     ("comm/src/rendezvous/mod.rs", "rendezvous"),
     ("comm/src/watchdog/neighbours.rs", KERNEL),
@@ -59,6 +59,7 @@ const READERS: [(&str, &str); 101] = [
     ("judge/src/fleet/plan.rs", "plan"),
     ("judge/src/fleet/recipe.rs", "recipe"),
     ("judge/src/fleet/row.rs", "row"),
+    ("judge/src/fleet/signers.rs", "signers"),
     ("judge/src/fleet/site.rs", "expected"),
     ("judge/src/localise/raw.rs", "rates"),
     ("projection/src/claim/mod.rs", "claims"),
@@ -90,7 +91,7 @@ const READERS: [(&str, &str); 101] = [
     ("cmd/contend.rs", "the process that started this one"),
     ("cmd/fleet/archive.rs", "archive"),
     ("cmd/fleet/find.rs", "bundle,archive"),
-    ("cmd/fleet/read.rs", "bundle,row"),
+    ("cmd/fleet/read.rs", "bundle,row,signers"),
     ("cmd/fleet/results.rs", "plan,row,record"),
     ("cmd/fleet/simulate.rs", "recipe"),
     ("cmd/fleet/store.rs", "row"),

@@ -6,7 +6,6 @@ mod find;
 mod read;
 mod results;
 mod retest;
-mod signers;
 mod simulate;
 mod store;
 mod survey;

@@ -1,9 +1,6 @@
 //! Reads what was found, on all cores: bundles and records become rows, rows are gathered.
 
-use super::{
-    find::Found,
-    signers::{HASH, Keys},
-};
+use super::find::Found;
 use crate::{
     cmd::{
         bundle::{
@@ -27,6 +24,7 @@ use fizeau_judge::{
         problem::Kind,
         row::{Row, SIGNED, UNSIGNED},
         sender::keep_own,
+        signers::{HASH, Keys},
     },
 };
 use fizeau_record::{file, store};

@@ -37,6 +37,7 @@ pub mod row;
 pub mod rules;
 pub mod score;
 pub mod sender;
+pub mod signers;
 pub mod site;
 pub mod strata;
 pub mod survey;

@@ -1,6 +1,6 @@
-//! The keys of a list of allowed signers, for rows of a store: these keep the fingerprint of the key
-//! that signed their bundle, so that a key which the list has no longer vouches for nothing. Bundles
-//! are checked by `ssh-keygen` itself.
+//! The keys of a list of allowed signers, for rows of a store: these keep the fingerprint of the
+//! key that signed their bundle, so that a key which the list has no longer vouches for nothing.
+//! Bundles are checked by `ssh-keygen` itself.
 
 use sha2::{Digest, Sha256};
 
@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn a_key_has_the_fingerprint_that_ssh_keygen_prints() {
         let text = format!(
-            "# of all\n\nn1,n2 {KEY} comment\n\"n3\" namespaces=\"fizeau\" {KEY}\nbroken ssh-rsa ?\n"
+            "# of all\n\nn1,n2 {KEY} comment\n\"n3\" namespaces=\"fizeau\" {KEY}\n\
+             broken ssh-rsa ?\n"
         );
         let keys = Keys::parse(&text);
         for (name, is_there) in [("n1", true), ("n2", true), ("n3", true), ("n4", false)] {

@@ -280,18 +280,15 @@ pub fn survey(
     let verdict =
         of_nodes.verdict().and(if is_short { Verdict::Inconclusive } else { Verdict::Pass });
     by_node.sort_by_key(|node| std::cmp::Reverse(node.verdict.exit_code().min(2)));
-    let counting = (0..gathered.entries.len() as u32)
-        .filter(|entry| units.node_of[*entry as usize].is_some())
-        .map(|entry| gathered.told(entry, column::TIME));
-    let (from, to) = (counting.clone().min(), counting.max());
+    let [from, to] = span(&gathered, &units);
     let report = Report {
         format: FORMAT,
         fizeau: env!("CARGO_PKG_VERSION").into(),
         mark: units.mark.clone(),
         verdict,
         fleet: counted_units(&units, &gathered, missing + unusable.len()),
-        from: clean(from.unwrap_or_default()),
-        to: clean(to.unwrap_or_default()),
+        from,
+        to,
         devices,
         nodes: of_nodes,
         presence,
@@ -325,6 +322,14 @@ pub fn survey(
         failed,
         retested,
     }
+}
+
+/// When the first and the last session that counts began; empty where none does.
+fn span(gathered: &Gathered, units: &Units) -> [String; 2] {
+    let counting = (0..gathered.entries.len() as u32)
+        .filter(|entry| units.node_of[*entry as usize].is_some())
+        .map(|entry| gathered.told(entry, column::TIME));
+    [counting.clone().min(), counting.max()].map(|time| clean(time.unwrap_or_default()))
 }
 
 fn by_node(units: &Units, verdicts: &[Verdict], own: &[Option<Verdict>]) -> Vec<OfNode> {

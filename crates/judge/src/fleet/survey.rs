@@ -59,6 +59,13 @@ impl Counts {
         }
     }
 
+    /// Counts verdicts.
+    pub fn of(verdicts: impl Iterator<Item = Verdict>) -> Counts {
+        let mut counts = Counts::default();
+        verdicts.for_each(|verdict| counts.add(verdict));
+        counts
+    }
+
     /// The worst of them; inconclusive of none.
     pub fn verdict(&self) -> Verdict {
         match self {
@@ -269,10 +276,8 @@ pub fn survey(
     let mut by_node = by_node(&units, &verdicts, &of_nodes);
     let unusable = unusable(&units);
     let presence = expected.map(|expected| presence(expected, &units, &unusable, &gathered));
-    let mut devices = Counts::default();
-    verdicts.iter().for_each(|verdict| devices.add(*verdict));
-    let mut of_nodes = Counts::default();
-    by_node.iter().for_each(|node| of_nodes.add(node.verdict));
+    let devices = Counts::of(verdicts.iter().copied());
+    let of_nodes = Counts::of(by_node.iter().map(|node| node.verdict));
     let is_short = presence.as_ref().is_some_and(Presence::is_not_the_list);
     let missing = presence.as_ref().map_or(0, |one| one.missing.len());
     let is_short = is_short || !unusable.is_empty() || problems.lose_figures();
@@ -293,11 +298,7 @@ pub fn survey(
         nodes: of_nodes,
         presence,
         unusable,
-        control: Control {
-            false_discoveries: options.settings.false_discoveries,
-            procedure: options.settings.dependence.words().into(),
-            tests: survey.tests,
-        },
+        control: control(&options.settings, &survey),
         by_label: by_label(&kinds, &verdicts),
         components,
         flagged,
@@ -308,19 +309,25 @@ pub fn survey(
         notes: problems.lines(),
         brief: problems.brief(),
     };
-    let failed = own.measured;
-    let (lost, replaced) = (problems.lost(), problems.of_kind(Kind::Replaced));
     Surveyed {
         gathered,
-        lost,
-        replaced,
+        lost: problems.lost(),
+        replaced: problems.of_kind(Kind::Replaced),
         units,
         belongings,
         strata,
         survey,
         report,
-        failed,
+        failed: own.measured,
         retested,
+    }
+}
+
+fn control(settings: &Settings, survey: &Survey) -> Control {
+    Control {
+        false_discoveries: settings.false_discoveries,
+        procedure: settings.dependence.words().into(),
+        tests: survey.tests,
     }
 }
 

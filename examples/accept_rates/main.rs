@@ -12,6 +12,10 @@ mod model;
 mod random;
 mod table;
 mod weak;
+mod worlds;
+#[expect(dead_code, reason = "what sessions have in common is drawn in worlds.rs")]
+#[path = "../../tests/zoo/mod.rs"]
+mod zoo;
 
 use model::Model;
 use table::{Found, Healthy};
@@ -62,7 +66,38 @@ fn main() -> anyhow::Result<()> {
             println!("{}", weak_row(name, noise, &weak::simulate(rate, noise, nodes, seed)));
         }
     }
+    println!("{WORLDS}");
+    for world in worlds::worlds() {
+        let of =
+            |loss: Option<f64>, nodes: usize| worlds::simulate(&alone, world, loss, nodes, seed);
+        let healthy = of(None, nodes);
+        let planted = LOSSES.map(|loss| of(Some(loss), trials));
+        println!("{}", world_row(world.name, &healthy, &planted));
+    }
     Ok(())
+}
+
+/// What is planted in each world, in least effects.
+const LOSSES: [f64; 3] = [1.0, 1.5, 3.0];
+
+const WORLDS: &str = "
+## A zoo of noises
+
+The same nodes, with nobody beside them, in worlds of tests/zoo: what repeats of a session scatter by, and
+what a whole session is off by, as a share of the least effect. The profile is learnt in the same world. A
+node has 96 checks; one of them has the planted loss. *Healthy checks failed* is of nodes without one.
+
+| noise | healthy checks failed a node | nodes with one | inconclusive | loss of just the least effect: fails \
+| 1.5 x: found | 3 x: found |
+| --- | --- | --- | --- | --- | --- | --- |";
+
+fn world_row(name: &str, healthy: &worlds::Rates, planted: &[worlds::Rates; 3]) -> String {
+    let each = healthy.wrong as f64 / healthy.nodes as f64;
+    let share = |count: usize, of: usize| format!("{:.1} %", 100.0 * count as f64 / of as f64);
+    let (wrong, open) =
+        (share(healthy.nodes_wrong, healthy.nodes), share(healthy.inconclusive, healthy.nodes));
+    let [just, half, three] = planted.map(|rates| share(rates.found, rates.nodes));
+    format!("| {name} | {each:.3} | {wrong} | {open} | {just} | {half} | {three} |")
 }
 
 const WEAK: &str = "

@@ -1,6 +1,9 @@
 //! Simulated nodes, by the noise model of `noise.toml`.
 
-use super::random::Random;
+use super::{
+    random::Random,
+    worlds::{Drawn, World},
+};
 use fizeau_domain::verdict::Verdict;
 use fizeau_judge::accept::{
     Resource,
@@ -32,6 +35,9 @@ pub struct Model {
     /// What is planted.
     #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
+    /// How repeats and sessions scatter; absent: repeats normally, and sessions by [`Healthy::run`].
+    #[serde(skip)]
+    pub world: Option<World>,
 }
 
 /// Healthy devices; all as shares of a metric's least effect.
@@ -119,6 +125,8 @@ pub enum Planted<'m> {
     AtTwice(&'m Fault),
     /// What the fault costs by its nature.
     Quantum(&'m Fault),
+    /// So many least effects of one metric, the one with the device's number.
+    Alone(f64),
 }
 
 /// A simulated node: its true losses, which is what its verdict is held to.
@@ -131,6 +139,10 @@ pub struct Node {
     noise: Vec<f64>,
     /// What a neighbour costs, and in what share of the repeats, by metric.
     neighbour: Vec<Option<(f64, f64)>>,
+    /// What this session is off by in a world, by device and metric.
+    bias: Vec<f64>,
+    /// The repeats of this session in a world, by device and metric.
+    drawn: Vec<Drawn>,
     /// The device with the fault.
     pub faulty: usize,
 }
@@ -157,6 +169,8 @@ impl Model {
             run: vec![0.0; self.devices * self.metrics.len()],
             noise: Vec::new(),
             neighbour: Vec::new(),
+            bias: vec![0.0; self.devices * self.metrics.len()],
+            drawn: Vec::new(),
             faulty,
         };
         // Faults cost all of their metrics the same share, as a device has one of them.
@@ -181,6 +195,9 @@ impl Model {
                     loss = match (planted, quantum) {
                         (Planted::AtTwice(fault), _) if fault.has(metric) => 2.0 * metric.delta,
                         (Planted::Quantum(fault), Some(quantum)) if fault.has(metric) => quantum,
+                        (Planted::Alone(times), _) if at == faulty % self.metrics.len() => {
+                            times * metric.delta
+                        }
                         _ => loss,
                     };
                 }
@@ -189,7 +206,22 @@ impl Model {
                 node.run[place] = metric.delta * self.healthy.run * random.normal();
             }
         }
+        self.begin_session(&mut node, random);
         node
+    }
+
+    /// Draws what a session of a node is off by, and its repeats, as the world has it.
+    fn begin_session(&self, node: &mut Node, random: &mut Random) {
+        let Some(world) = self.world else { return };
+        let metrics = self.metrics.len();
+        let of_node: Vec<f64> = (0..metrics).map(|_| random.normal()).collect();
+        for place in 0..node.bias.len() {
+            let metric = place % metrics;
+            let normal = if world.is_of_node { of_node[metric] } else { random.normal() };
+            node.bias[place] = world.bias * self.metrics[metric].delta * normal;
+        }
+        let drawn = |place: usize| Drawn::of(world.noise, node.noise[place % metrics], random);
+        node.drawn = (0..node.bias.len()).map(drawn).collect();
     }
 
     /// The references that are learnt from healthy nodes, as the program learns them.
@@ -199,6 +231,7 @@ impl Model {
             let mut node = self.node(Planted::Nothing, false, random);
             node.neighbour.fill(None);
             for run in 0..self.reference.runs {
+                self.begin_session(&mut node, random);
                 for place in 0..node.losses.len() {
                     let (device, metric) = (place / self.metrics.len(), place % self.metrics.len());
                     let delta = self.metrics[metric].delta;
@@ -293,8 +326,11 @@ impl Node {
             Some((loss, share)) if !is_retest && random.happens(share) => loss,
             _ => 0.0,
         };
-        let noise = self.noise[metric] * random.normal();
-        -self.losses[place] + self.run[place] + noise + (-slowed).ln_1p()
+        let noise = match self.drawn.get(place) {
+            Some(drawn) => drawn.next(),
+            None => self.noise[metric] * random.normal(),
+        };
+        -self.losses[place] + self.run[place] + self.bias[place] + noise + (-slowed).ln_1p()
     }
 
     /// The true loss of a place, as a share.

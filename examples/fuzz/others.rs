@@ -129,7 +129,7 @@ pub fn read_answer(input: &[u8]) -> bool {
 }
 
 /// Claims as they are written.
-const CLAIMS: [&str; 14] = [
+const CLAIMS: [&str; 18] = [
     "154 tok/s/user",
     "6200 tok/s on 8 GPUs",
     "4.8 TB/s",
@@ -144,6 +144,10 @@ const CLAIMS: [&str; 14] = [
     "700 W",
     "ib_write_bw 392 Gb/sec",
     "130 TB/s NVLink domain",
+    "0.4 J per output token",
+    "energy per token: 0.4-0.6 J",
+    "2.5 million tokens per second per MW",
+    "0.11 kWh per 1,000 tokens",
 ];
 
 /// A claim with words and numbers of others.

@@ -87,8 +87,36 @@ pub fn traced(chance: &mut Chance) -> Vec<u8> {
     change_lines(text, other, chance).into()
 }
 
+/// What p2pBandwidthLatencyTest and nvbandwidth print: a row and a column for each GPU.
+const MATRICES: [&str; 2] = [
+    "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
+   D\\D     0      1      2      3
+     0 1520.51 372.04 391.22 391.31
+     1 372.30 1524.97 391.40 391.08
+     2 391.25 391.19 1526.46 372.11
+     3 391.33 391.27 372.15 1523.48
+P2P=Enabled Latency (P2P Writes) Matrix (us)
+   GPU     0      1
+     0   2.31   2.17
+     1   2.20   2.34
+",
+    "Running device_to_device_memcpy_read_ce.
+memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)
+           0         1         2
+ 0       N/A    391.96    392.10
+ 1    392.03       N/A    391.88
+ 2    391.91    392.17       N/A
+
+SUM device_to_device_memcpy_read_ce 2352.05
+",
+];
+
 /// Rates between ranks, as another program may have measured them.
 pub fn rates(chance: &mut Chance) -> Vec<u8> {
+    if chance.one_in(3) {
+        let (text, other) = (*chance.pick(&MATRICES), *chance.pick(&MATRICES));
+        return change_lines(text, other, chance).into();
+    }
     let exchange = |number: u32| {
         json!({
             "round": number / 2, "rank_a": number % 4, "rank_b": (number + 1 + number / 4) % 4,

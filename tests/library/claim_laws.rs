@@ -225,7 +225,7 @@ fn a_condition_of_tokens_that_is_not_stated_makes_nothing_impossible() {
 }
 
 /// A random number from 0 to below `most`, by splitmix64.
-fn random(state: &mut u64, most: usize) -> usize {
+pub fn random(state: &mut u64, most: usize) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -505,3 +505,43 @@ fn what_stays_on_the_chip_has_the_limit_of_its_banks() {
     let rate = (100 << 20) as f64 / floor.expect("a limit").time.0;
     assert!((rate / (132.0 * 128.0 * 1.98e9) - 1.0).abs() < 1e-9, "{rate}");
 }
+
+/// An equal rate has an equal share of memory's bandwidth wherever a share is printed, none where a
+/// cache may keep an unknown part of the stream, and never one above 1: on every device with a last
+/// cache that is listed.
+#[test]
+fn shares_of_an_equal_rate_do_not_jump_where_a_stream_leaves_the_last_cache() {
+    let mut asked = 0;
+    for name in ["h100-sxm", "h200-sxm", "a100-sxm4-80", "b200-hgx", "mi300x", "mi325x", "gb10"] {
+        let properties = properties(of_part(name));
+        let cache = properties.last_level_cache().0;
+        let part = CATALOGUE.yardstick(&properties).part.expect("a part");
+        let memory = part.memory_bandwidth.expect("a bandwidth").0;
+        let share = |size: u64| {
+            let row = Row {
+                class: "nvidia".into(),
+                device: name.into(),
+                seen_mhz: None,
+                state: "hot".into(),
+                case: format!("stream/read/{}MiB/all", size >> 20),
+                figure: format!("{} GB/s", 0.9 * memory / 1e9),
+                verdict: "passes".into(),
+                share: None,
+                why: String::new(),
+            };
+            let (Outcome::Measured(one), _) = row.judged() else { panic!("{name} {size}") };
+            one.utilisation()
+        };
+        for quarters in 5..16 {
+            let size = cache / 4 * quarters;
+            assert_eq!(share(size), None, "{name}: {quarters} quarters of the last cache");
+        }
+        let far: Vec<f64> = [4, 5, 8, 16, 32].iter().filter_map(|of| share(of * cache)).collect();
+        assert!(far.len() >= 4, "{name}: {far:?}");
+        for one in &far {
+            assert!((0.85..=0.95).contains(one) && (one / far[0] - 1.0).abs() < 0.02, "{far:?}");
+        }
+        asked += 1;
+    }
+    assert_eq!(asked, 7);
+}

@@ -95,6 +95,37 @@ fn a_rank_that_is_slow_within_its_group_is_named() {
     }
 }
 
+/// The share of machines of drawn groups on which the rank that is at 80 % is named.
+fn found_of_drawn(runs: u32) -> f64 {
+    let found = (0..runs).filter(|&run| {
+        let mut random = Rand64::new(u128::from(run) + 4_099);
+        let jitter = [0.005, 0.01, 0.02, 0.03][run as usize % 4];
+        let grouped = Fabric::grouped(Topology::drawn(&mut random), jitter, 2);
+        let fabric = grouped.with_slow(1, 0.8, &mut random);
+        let (slow, _) = fabric.slow[0];
+        let (_, found) = fabric.play(0, &mut random);
+        let is_found = named(&found).0.contains(&slow);
+        if !is_found {
+            println!("{run}: rank {slow} of {:?}, {jitter}: {found:?}", fabric.topology);
+        }
+        is_found
+    });
+    found.count() as f64 / f64::from(runs)
+}
+
+#[test]
+fn a_slow_rank_is_named_on_machines_of_any_groups() {
+    assert!(found_of_drawn(100) >= 0.85);
+}
+
+#[test]
+#[ignore = "1,000 machines take half a minute"]
+fn a_slow_rank_is_named_on_a_thousand_machines_of_any_groups() {
+    let share = found_of_drawn(1000);
+    println!("named on {share} of 1,000");
+    assert!(share >= 0.9, "{share}");
+}
+
 /// A world of any kind, with or without a fault.
 fn any_world(random: &mut Rand64) -> (Fabric, u32) {
     let below = |random: &mut Rand64, end: u64| random.rand_range(0..end);

@@ -14,6 +14,7 @@ mod zoo;
 
 mod ab;
 mod accept_rates;
+mod claim_energy;
 mod claim_laws;
 mod claim_links;
 mod claim_sentences;

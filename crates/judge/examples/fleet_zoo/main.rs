@@ -4,6 +4,7 @@
 //!     cargo run -p fizeau-judge --example fleet_zoo              # as the page has it
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv   # figures alone
+//!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv drift   # of one judge
 //!
 //! `before.csv` has the figures of the rules before: its first lines say how they were made.
 
@@ -21,10 +22,15 @@ fn main() -> Result<(), std::num::ParseIntError> {
     let mut arguments = std::env::args().skip(1);
     let fleets: u64 = arguments.next().map_or(Ok(FLEETS), |text| text.parse())?;
     let seed: u64 = arguments.next().map_or(Ok(SEED), |text| text.parse())?;
-    let now = tables::csv(fleets, seed);
     match arguments.next().as_deref() {
-        Some("csv") => print!("{now}"),
-        _ => print!("{}", tables::page(include_str!("before.csv"), &now, [fleets, seed])),
+        Some("csv") => {
+            let judge = arguments.next().unwrap_or_default();
+            print!("{}", tables::csv(fleets, seed, &judge));
+        }
+        _ => {
+            let now = tables::csv(fleets, seed, "");
+            print!("{}", tables::page(include_str!("before.csv"), &now, [fleets, seed]));
+        }
     }
     Ok(())
 }

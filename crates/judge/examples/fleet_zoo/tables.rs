@@ -9,6 +9,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 /// Stores that `fleet drift` is tried on, for each fleet that is surveyed.
 const STORES: u64 = 1;
 
+/// How many times as many stores, and fleets, are tried where nothing is planted: one healthy name
+/// in eight stores says neither that names are rare nor that they are not.
+const HEALTHY: [u64; 2] = [25, 5];
+
 /// A judge of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Judge {
@@ -38,9 +42,12 @@ impl Judge {
     }
 
     fn said(self, world: &World, fault: Fault, fleets: u64, seed: u64) -> Said {
+        let times = |more: u64| if fault == Fault::Nothing { more } else { 1 };
         match self {
-            Judge::Drift => drifts(world, fault, STORES * fleets, seed),
-            Judge::Survey(sessions) => surveys(world, fault, sessions, fleets, seed),
+            Judge::Drift => drifts(world, fault, times(HEALTHY[0]) * STORES * fleets, seed),
+            Judge::Survey(sessions) => {
+                surveys(world, fault, sessions, times(HEALTHY[1]) * fleets, seed)
+            }
         }
     }
 
@@ -71,10 +78,10 @@ struct Cell {
 /// What is known of all judges, by judge, noise and fault.
 type Cells = BTreeMap<(String, String, String), Cell>;
 
-/// A line for each judge, noise and fault.
-pub fn csv(fleets: u64, seed: u64) -> String {
+/// A line for each judge, noise and fault; of the judges whose names have these words.
+pub fn csv(fleets: u64, seed: u64, words_of_judge: &str) -> String {
     let mut text = "judge,noise,fault,healthy named a fleet,share found\n".to_owned();
-    for judge in JUDGES {
+    for judge in JUDGES.into_iter().filter(|judge| judge.name().contains(words_of_judge)) {
         for world in &worlds() {
             for fault in judge.faults() {
                 let said = judge.said(world, fault, fleets, seed);
@@ -178,13 +185,16 @@ fn table(judge: Judge, [before, now]: [&Cells; 2], seed: u64) -> String {
 pub fn page(before: &str, now: &str, [fleets, seed]: [u64; 2]) -> String {
     let (nodes, sessions) = STORE;
     let stores = STORES * fleets;
+    let [healthy_stores, healthy_fleets] = [HEALTHY[0] * stores, HEALTHY[1] * fleets];
     let both = [&cells(before), &cells(now)];
     let [drift, one, three] = JUDGES.map(|judge| table(judge, both, seed));
     format!(
         "{}\n### Drift\n\n{stores} stores of {nodes} nodes of 8 GPUs, {sessions} daily sessions, 192 \
-         figures. Planted in six of them: a step in the middle, or a decay over all sessions.\n\n{drift}\n\
+         figures. Planted in six of them: a step in the middle, or a decay over all sessions. Healthy ones \
+         named are counted in {healthy_stores} stores in which nothing is planted, of the rules before in \
+         {stores}.\n\n{drift}\n\
          ### Survey of one session\n\n{NODES} nodes of 8 GPUs, 3,200 figures. Planted in eight of \
-         them. A figure that something slows by 20 or 30 % for its whole only session is slow in \
+         them. Healthy ones named are counted in {healthy_fleets} fleets in which nothing is planted. A figure that something slows by 20 or 30 % for its whole only session is slow in \
          that session: it fails, is not confirmed, and is measured again.\n\n{one}\n\
          ### Survey of three sessions, taken together\n\n{three}",
         include_str!("text.md")

@@ -10,6 +10,7 @@
 mod bus;
 mod condition;
 mod consistent;
+mod energy;
 mod hardware;
 mod links;
 mod prompts;
@@ -202,6 +203,9 @@ pub struct Named<'a> {
 /// In words: what of the claim cannot be read, contradicts itself, or is of no use for a figure of
 /// its kind.
 pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
+    if let Some(energy) = energy::of(&claim.value) {
+        return energy::judge(claim, named, &energy);
+    }
     let line = tools::line_of(&claim.value);
     let share = if line.is_none() { shares::beside(&claim.value) } else { None };
     if let Some(share) = shares::of(&claim.value).filter(|_| line.is_none()) {

@@ -19,7 +19,7 @@ use fizeau_domain::dtype::Dtype;
 
 /// The forms that are understood, for errors.
 const FORMS: &str = "write \"154 tok/s/user\", \"2582 tok/s/GPU\", \"6200 tok/s on 8 GPUs\", \
-                     \"4.8 TB/s\", \"1,979 TFLOP/s dense fp8\", \"busbw 480 on 8 GPUs\" (in GB/s), \
+                     \"0.4 J/token\", \"4.8 TB/s\", \"1,979 TFLOP/s dense fp8\", \"busbw 480 on 8 GPUs\" (in GB/s), \
                      or \"32 FLOP/clock f64\" (of one core or unit)";
 
 /// Which tokens a rate counts.

@@ -450,14 +450,16 @@ struct Lone {
 
 impl Lone {
     /// The probability that all sessions of one side of a change are such: those after it, or
-    /// those before it. With half a session more (Jeffreys), since none that was seen is not none.
+    /// those before it, which is twice that of one of them. With half a session more (Jeffreys),
+    /// since none that was seen is not none.
     fn chance(&self, change: f64, [before, after]: [usize; 2]) -> f64 {
         let share = |count: usize| (count as f64 + 0.5) / (self.sessions as f64 + 1.0);
         let (after_share, before_share) = match change < 0.0 {
             true => (share(self.low), share(self.high)),
             false => (share(self.high), share(self.low)),
         };
-        after_share.powf(after as f64).max(before_share.powf(before as f64))
+        let likelier = after_share.powf(after as f64).max(before_share.powf(before as f64));
+        (2.0 * likelier).min(1.0)
     }
 }
 

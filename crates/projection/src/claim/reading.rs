@@ -370,6 +370,7 @@ impl Words<'_> {
             }
             "cache" | "llc" | "mall" | "l2" => self.is_of_cache = Some(true),
             "infinity" => return self.peek() == "cache",
+            "bus" | "interface" | "width" if self.is_of_memorys_bus() => {}
             "busbw" | "bus" | "allreduce" | "all-reduce" | "all_reduce" | "nccl" | "rccl" => {
                 self.is_bus = true;
             }
@@ -392,6 +393,13 @@ impl Words<'_> {
             _ => return false,
         }
         true
+    }
+
+    /// Whether a bus is that of memory, as in "512-bit bus" and "memory bus", and of no collective.
+    fn is_of_memorys_bus(&self) -> bool {
+        let before = self.at.checked_sub(2).map(|at| self.words[at].to_ascii_lowercase());
+        let names = |word: String| word == "memory" || word.ends_with("bit") || word == "interface";
+        self.beside.bus_bits.is_some() || before.is_some_and(names)
     }
 
     /// What the words state; what its kind does not take is left over too.

@@ -19,8 +19,9 @@ use fizeau_domain::dtype::Dtype;
 
 /// The forms that are understood, for errors.
 const FORMS: &str = "write \"154 tok/s/user\", \"2582 tok/s/GPU\", \"6200 tok/s on 8 GPUs\", \
-                     \"0.4 J/token\", \"4.8 TB/s\", \"1,979 TFLOP/s dense fp8\", \"busbw 480 on 8 GPUs\" (in GB/s), \
-                     or \"32 FLOP/clock f64\" (of one core or unit)";
+                     \"0.4 J/token\", \"4.8 TB/s\", \"1,979 TFLOP/s dense fp8\", \
+                     \"busbw 480 on 8 GPUs\" (in GB/s), or \"32 FLOP/clock f64\" (of one core \
+                     or unit)";
 
 /// Which tokens a rate counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,7 +345,6 @@ impl Words<'_> {
             | "nearly" | "almost" | "circa" | "ca" | "close" => self.is_rough = true,
             // A figure that is exceeded is reached.
             ">" | "≥" | "=" | "least" | "more" | "than" | "above" | "exceeds" | "exceeding" => {}
-            // "up to" bounds what the figure states, and "close to" is no range either.
             "to" if self.is_after_up() => {}
             "+" => {}
             "to" | "and" | "-" | "between" | "from" => {
@@ -395,7 +395,7 @@ impl Words<'_> {
         true
     }
 
-    /// Whether a bus is that of memory, as in "512-bit bus" and "memory bus", and of no collective.
+    /// Whether a bus is that of memory: "512-bit bus", "memory bus".
     fn is_of_memorys_bus(&self) -> bool {
         let before = self.at.checked_sub(2).map(|at| self.words[at].to_ascii_lowercase());
         let names = |word: String| word == "memory" || word.ends_with("bit") || word == "interface";

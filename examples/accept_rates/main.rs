@@ -100,7 +100,7 @@ fn print_worlds(model: &Model, [nodes, trials]: [usize; 2], seed: u64) {
 const WORLDS: &str = "
 ## A zoo of noises
 
-The same nodes, with nobody beside them, in worlds of tests/zoo: what repeats of a session scatter by, and
+The same nodes, without a neighbour, in worlds of tests/zoo: what repeats of a session scatter by, and
 what a whole session is off by, as a share of the least effect. The profile is learnt in the same world. A
 node has 96 checks. NODES nodes of each row have no loss, of which healthy checks fail; TRIALS have the
 planted loss in one check. An acceptance is one session: what its devices are off by in it alone looks

@@ -125,7 +125,7 @@ pub enum Planted<'m> {
     AtTwice(&'m Fault),
     /// What the fault costs by its nature.
     Quantum(&'m Fault),
-    /// So many least effects of one metric, the one with the device's number.
+    /// This many least effects of one metric, the one with the device's number.
     Alone(f64),
 }
 

@@ -88,7 +88,7 @@ pub struct Rates {
     pub inconclusive: usize,
 }
 
-/// Nodes in a world, with a loss of so many least effects planted in one check of one device.
+/// Nodes in a world, with a loss in least effects planted in one check of one device.
 pub fn simulate(model: &Model, world: World, loss: Option<f64>, nodes: usize, seed: u64) -> Rates {
     let model = Model { world: Some(world), ..model.clone() };
     let name = format!("{} {loss:?}", world.name);

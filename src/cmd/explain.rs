@@ -8,7 +8,8 @@ use crate::{
 use clap::Args;
 use fizeau_bench::{self as bench, Rank};
 use fizeau_domain::{
-    case::Case, selector::Selector, spec, suite::Suite, text::for_shells, units::Seconds,
+    case::Case, outcome::Cache, selector::Selector, spec, suite::Suite, text::for_shells,
+    units::Seconds,
 };
 use fizeau_report::{explain, without_numbers};
 use std::{path::PathBuf, process::ExitCode};
@@ -56,7 +57,8 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let properties = device.properties();
     let yardstick = catalogue.yardstick(properties);
     let clock = device.observe_clock()?.or(properties.clock);
-    let conditions = yardstick.conditions(clock, true);
+    let (cache, _) = bench::planned_cache(&case, properties);
+    let conditions = yardstick.conditions(clock, cache == Cache::Hot);
     let limits = spec::lights(&case.point, properties, yardstick.part.as_ref(), &conditions);
     let floor = spec::floor(&case.point, properties, yardstick.most.as_ref(), &conditions);
     let having = || suites.iter().zip(&plans).filter(|(_, plan)| plan.contains(&case));
@@ -82,6 +84,8 @@ pub fn run(args: &ExplainArgs, global: &Global) -> anyhow::Result<ExitCode> {
         case: &case,
         is_host: choice::is_host(&name),
         limits: &limits,
+        tier: spec::tier_of_share(&limits, &case.point, properties, conditions.hot),
+        cache,
         floor,
         lacking_kernels: &lacking_kernels,
         sources: yardstick.part.as_ref().map_or(&[][..], |part| &part.source_titles),

@@ -15,6 +15,7 @@ mod children;
 mod cli;
 mod clocks;
 mod evidence;
+mod explained;
 mod fleet;
 mod fleet_again;
 mod fleet_hostile;

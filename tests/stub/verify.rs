@@ -4,7 +4,10 @@
 
 use super::machine::{AMD, Machine, NVIDIA};
 use crate::program::say;
-use fizeau_domain::outcome::{Failure, Outcome};
+use fizeau_domain::{
+    outcome::{Failure, Outcome},
+    spec::Tier,
+};
 use fizeau_record::Record;
 use fizeau_stub_driver::EXCEPTIONS;
 use std::{
@@ -144,8 +147,34 @@ fn run(device: &Device) -> Ran {
         let is_right = matches!(outcome, Outcome::Measured(_) | Outcome::Skipped { .. });
         assert!(is_right, "{}: {outcome:?} {faults:?}", device.script);
     }
+    explained(&machine, device.script, &record);
     let cases = record.outcomes.iter().filter_map(Outcome::measured);
     Ran { cases: cases.map(|one| one.case.to_string()).collect(), entries: launched(&log) }
+}
+
+/// That `explain` names the limit that the record's share is of, for a case of each operation.
+fn explained(machine: &Machine, script: &str, record: &Record) {
+    let mut seen = BTreeSet::new();
+    for one in record.outcomes.iter().filter_map(Outcome::measured) {
+        let id = one.case.to_string();
+        let operation: Vec<&str> = id.split('/').take(2).collect();
+        if !seen.insert(operation.join("/")) {
+            continue;
+        }
+        let said = say(&mut machine.fizeau(script, &["explain", &id, "--suite", "gpu-verify"]));
+        assert_eq!(said.code, Some(0), "{id}: {}", said.err);
+        let text = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let named = text
+            .split_once("is of the limit of the ")
+            .and_then(|(_, rest)| Some(rest.split_once(',')?.0));
+        let of_share = one.tier.map(|tier| match tier {
+            Tier::Datasheet => "datasheet",
+            Tier::Observed => "observed clock",
+            Tier::Algorithmic => "algorithm",
+            Tier::Ceiling => "own best",
+        });
+        assert_eq!(named, of_share, "{script} {id}: {text}");
+    }
 }
 
 /// The entries that a driver was asked to launch.

@@ -42,8 +42,8 @@ pub fn judge(
     let conditions = yardstick.conditions(clock, is_hot(measurement.cache));
     measurement.speed_of_light =
         spec::lights(&point, properties, yardstick.part.as_ref(), &conditions);
-    measurement.tier = spec::headline(&measurement.speed_of_light)
-        .filter(|_| !spec::is_partly_cached(&point, properties, conditions.hot));
+    measurement.tier =
+        spec::tier_of_share(&measurement.speed_of_light, &point, properties, conditions.hot);
     let limit = |cache| {
         let mut conditions = yardstick.conditions(witness.clock_max, is_hot(cache));
         if witness.copies > 1 && cache == Cache::Cold {

@@ -9,7 +9,8 @@ use fizeau_domain::{
         SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
     },
     dtype::Dtype,
-    spec::{SpeedOfLight, Tier, headline},
+    outcome::Cache,
+    spec::{SpeedOfLight, Tier, tighter},
     text::counted,
 };
 
@@ -20,8 +21,13 @@ pub struct Explained<'e> {
     pub case: &'e Case,
     /// Whether the device is a host, whose units are cores.
     pub is_host: bool,
-    /// Its speed of light at each tier that is known.
+    /// Its speed of light at each tier that is known, in the state of the caches that it is
+    /// measured in.
     pub limits: &'e [SpeedOfLight],
+    /// The tier of the limit that reports print its share of; none where they print no share.
+    pub tier: Option<Tier>,
+    /// The state of the caches that its figure is measured in.
+    pub cache: Cache,
     /// No shorter time is believed.
     pub floor: Option<SpeedOfLight>,
     /// Where the limits' numbers come from.
@@ -57,7 +63,7 @@ pub fn document(explained: &Explained<'_>) -> Document {
         )),
         false => {
             blocks.push(Block::Table(table(explained)));
-            blocks.extend(of_shares(limits).map(Block::Text));
+            blocks.push(Block::Text(of_shares(explained)));
         }
     }
     if !sources.is_empty() && !limits.is_empty() {
@@ -71,20 +77,26 @@ pub fn document(explained: &Explained<'_>) -> Document {
 }
 
 /// Which of the limits a report's share is of, and what binds before it.
-fn of_shares(limits: &[SpeedOfLight]) -> Option<String> {
-    let tier = headline(limits)?;
-    let of = |tier: Tier| limits.iter().find(|light| light.tier == tier);
-    let share =
-        format!("A report's share of this case is of the limit of the {}.", tier_name(tier));
-    let most = of(tier).zip(of(Tier::Algorithmic)).map(|(of_share, own)| of_share.time / own.time);
-    let before = most.filter(|most| *most < 0.98).map(|most| {
+fn of_shares(explained: &Explained<'_>) -> String {
+    let Explained { limits, tier, cache, .. } = explained;
+    let Some(tier) = *tier else {
+        return "A report prints no share of this case: caches may keep an unknown part of what it \
+                reads from one iteration to the next, and these limits count all of that part as \
+                kept."
+            .into();
+    };
+    let share = format!(
+        "A report's share of this case is of the limit of the {}, with {cache} caches.",
+        tier_name(tier)
+    );
+    let before = tighter(limits, tier).map(|(_, most)| {
         format!(
             " It is {:.0} % at most: the limit of the algorithm also counts what these units move \
              through their caches, and exponentials, of which no datasheet speaks.",
             most * 100.0
         )
     });
-    Some(share + &before.unwrap_or_default())
+    share + &before.unwrap_or_default()
 }
 
 fn table(explained: &Explained<'_>) -> Table {
@@ -203,9 +215,14 @@ pub fn measured(point: &Point, is_host: bool) -> String {
             layout(p)
         ),
         Point::Grouped(p) => format!(
-            "grouped GEMM, as a mixture of experts needs it: {} rows dealt to {} groups ({}), each \
-             group with its own B of {} x {} elements of {}.",
-            p.m, p.groups, p.routing, p.k, p.n, p.dtype
+            "grouped GEMM, as a mixture of experts needs it: {} dealt to {} ({}), each group with \
+             its own B of {} x {} elements of {}.",
+            counted(p.m as usize, "row"),
+            counted(p.groups as usize, "group"),
+            p.routing,
+            p.k,
+            p.n,
+            p.dtype
         ),
         Point::Attention(p) => attention(p),
         Point::Fused(p) => fused(p),

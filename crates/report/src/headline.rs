@@ -15,7 +15,7 @@ use fizeau_domain::{
     },
     dtype::Dtype,
     outcome::{Measurement, Taker},
-    spec::{Bound, Tier},
+    spec::{self, Bound, Tier},
     units::{BytesPerSecond, FlopsPerSecond},
 };
 use fizeau_record::{Record, guard::FASTER_THAN_LIGHT};
@@ -200,14 +200,13 @@ fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
 
 /// What binds a case before the limit that its share is of.
 fn tighter_limit(one: &Measurement) -> Option<String> {
-    let of_share = one.tier.and_then(|tier| one.light(tier))?;
-    let tighter = one.light(Tier::Algorithmic).filter(|own| own.time.0 > of_share.time.0 * 1.02)?;
+    let (tighter, most) = spec::tighter(&one.speed_of_light, one.tier?)?;
     let what = match tighter.bound {
         Bound::Cache => "what its units move through their caches allows",
         Bound::Exp => "exponentials allow",
         Bound::Memory | Bound::Compute | Bound::Link => "its own work allows",
     };
-    Some(format!("{what} {:.0} % at most", of_share.time / tighter.time * 100.0))
+    Some(format!("{what} {:.0} % at most", most * 100.0))
 }
 
 /// Which part of the host a run had, where it was not all of a socket's cores.

@@ -16,6 +16,7 @@ pub use identity::{Match, identify};
 pub use part::Part;
 pub use speed_of_light::{
     exps_time, floor, headline, is_of_own_caches, is_partly_cached, lights, memory_peaks,
+    tier_of_share, tighter,
 };
 pub use stated::key_of;
 pub use wires::{Reach, Wire};

@@ -154,6 +154,28 @@ pub fn headline(lights: &[SpeedOfLight]) -> Option<Tier> {
         .map(|light| light.tier)
 }
 
+/// The tier of the limit that a case's share is printed of; none where nothing is known, or where
+/// caches may keep a part of its operands ([`is_partly_cached`]).
+pub fn tier_of_share(
+    lights: &[SpeedOfLight],
+    point: &Point,
+    properties: &Properties,
+    hot: bool,
+) -> Option<Tier> {
+    headline(lights).filter(|_| !is_partly_cached(point, properties, hot))
+}
+
+/// A limit counts as tighter from this factor on.
+const TIGHTER: f64 = 1.02;
+
+/// The limit that binds before the one of a tier: the algorithm's own, where its time is longer,
+/// and the share of that tier's limit that it leaves, 0..1.
+pub fn tighter(lights: &[SpeedOfLight], tier: Tier) -> Option<(&SpeedOfLight, f64)> {
+    let of = |tier: Tier| lights.iter().find(|light| light.tier == tier);
+    let (of_share, own) = (of(tier)?, of(Tier::Algorithmic)?);
+    (own.time.0 > of_share.time.0 * TIGHTER).then(|| (own, of_share.time / own.time))
+}
+
 /// Whether caches may keep an unknown part of a stream from one iteration to the next: hot, and
 /// between one and four last-level caches long. Its speeds of light are guards then, which count
 /// every byte that a cache could keep as kept, and a share of one says nothing of the kernel: at an

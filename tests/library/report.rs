@@ -817,6 +817,87 @@ fn a_pipe_drops_no_column() {
     assert!(!narrow.lines().any(has_all) && narrow.contains("in a wider window"), "{narrow}");
 }
 
+/// A document of everything that a window cuts, each text longer than any window.
+fn of_long_words() -> (report::Document, Vec<String>) {
+    let mut words = Vec::new();
+    let mut long = |count: usize, sign: &str| {
+        let own: Vec<String> = (0..count).map(|at| format!("word{}", words.len() + at)).collect();
+        words.extend(own.clone());
+        own.join(sign)
+    };
+    let column = report::Column {
+        key: "name",
+        title: "a title that is longer than what stands below it",
+        weight: report::Weight::Detail,
+    };
+    let columns: Vec<report::Column> = (0..12).map(|_| column.clone()).collect();
+    let row: Vec<report::Cell> = (0..6)
+        .flat_map(|_| [report::Cell::Code(long(30, "/")), report::Cell::Text(long(30, " "))])
+        .collect();
+    let mut fact = report::Fact::new("key", long(9, " "), report::Cell::Text(long(9, "-")));
+    (fact.of, fact.case) = (long(30, " "), long(30, "/"));
+    let series =
+        report::Series::new(long(9, "-"), report::SeriesKind::Curve, vec![(1.0, 1.0), (2.0, 2.0)]);
+    let axis = || report::Axis::linear("n", report::Quantity::Count);
+    let chart = report::Chart {
+        name: "chart".into(),
+        title: long(30, " "),
+        caption: String::new(),
+        x: axis(),
+        y: axis(),
+        series: vec![series],
+        marks: Vec::new(),
+    };
+    let map = report::HeatMap {
+        name: "map".into(),
+        title: long(30, " "),
+        caption: String::new(),
+        corner: long(9, "-"),
+        columns: (0..20).map(|_| long(3, "-")).collect(),
+        rows: vec![report::HeatRow {
+            label: long(30, "/"),
+            values: vec![report::Heat { value: report::Cell::Absent, share: None }; 20],
+        }],
+    };
+    let listing =
+        report::Listing { name: "listing".into(), title: long(30, " "), text: long(90, " ") };
+    let blocks = vec![
+        Block::Heading(long(90, " ")),
+        Block::Text(long(900, " ")),
+        Block::Warning(long(900, " ")),
+        Block::Note(long(900, " ")),
+        Block::Failure(long(900, " ")),
+        Block::Facts(vec![fact]),
+        Block::Table(report::Table::new("table", long(30, " "), columns, [row])),
+        Block::HeatMap(map),
+        Block::Chart(chart),
+        Block::Listing(listing),
+    ];
+    let (title, subtitle) = (long(90, " "), long(900, " "));
+    (report::Document { title, subtitle, blocks }, words)
+}
+
+/// Whatever the text is, a pipe gets every word of it and no sign that something was cut.
+#[test]
+fn a_pipe_drops_no_word() {
+    let (document, words) = of_long_words();
+    let at = |width| {
+        let terminal = Terminal { width, colour: Colour::Never };
+        render(&document, ReportFormat::Terminal, terminal).expect("it renders")
+    };
+    let said = |text: &str| -> HashSet<String> {
+        text.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect()
+    };
+    let piped = at(None);
+    let found = said(&piped);
+    let lost: Vec<&String> = words.iter().filter(|word| !found.contains(*word)).collect();
+    assert!(lost.is_empty() && !piped.contains('\u{2026}'), "{} lost: {lost:?}", lost.len());
+    assert!(piped.contains("a title that is longer than what stands below it"));
+    let narrow = at(Some(80));
+    assert!(narrow.contains('\u{2026}'), "a window cuts");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80 || line.starts_with("    ")));
+}
+
 #[test]
 fn the_short_form_is_short_at_every_width() {
     let document = report::brief(&synthetic::record());

@@ -67,6 +67,10 @@ const LINES_MAX: usize = 200;
 /// No line of a message is longer, in characters.
 const COLUMNS_MAX: usize = 4000;
 
+/// Characters of a line of a verdict: more than any of our own has, and an end to what a stranger's
+/// words can fill.
+pub const VERDICT_LINE_MAX: usize = 2000;
+
 /// JSON in which hidden characters are written as `\uXXXX`: the same data, and nothing for a
 /// terminal or an editor to act upon. `json` is JSON already, so that such characters stand in
 /// strings alone; line breaks between its tokens stay.

@@ -1,17 +1,14 @@
 //! `fizeau fleet drift`: what changed in the course of time.
 
 use super::which::{self, Which};
-use crate::cmd::{global::Global, output};
+use crate::cmd::{document, global::Global, output};
 use clap::Args;
-use fizeau_domain::text::{clean, counted, shorten};
+use fizeau_domain::text::{VERDICT_LINE_MAX, clean, counted, shorten};
 use fizeau_judge::fleet::drift::{Drift, SESSIONS_MIN, drift};
 use std::process::ExitCode;
 
 /// Lines of changes, and of decays.
 const LINES_MAX: usize = 20;
-
-/// Longest line, in characters.
-const COLUMNS_MAX: usize = 160;
 
 /// Arguments of `fleet drift`.
 #[derive(Args, Clone, Debug)]
@@ -32,7 +29,7 @@ pub fn run(args: &DriftArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if global.json {
         output::print_json(&found)?;
     } else {
-        output::write_out(&text(&found))?;
+        output::write_out(&document::lines_in_window(&text(&found), global))?;
     }
     let is_worse = found.changes.iter().any(|one| one.change < 0.0) || !found.decays.is_empty();
     let is_whole = found.disputed.is_empty() && found.lost.is_empty();
@@ -110,6 +107,6 @@ fn text(found: &Drift) -> String {
         "" => String::new(),
         mark => format!(" ({mark})"),
     };
-    let room = COLUMNS_MAX - mark.chars().count();
-    lines.iter().map(|line| format!("{}{mark}\n", shorten(&clean(line), room))).collect()
+    let whole = |line: &String| shorten(&clean(line), VERDICT_LINE_MAX);
+    lines.iter().map(|line| format!("{}{mark}\n", whole(line))).collect()
 }

@@ -7,7 +7,7 @@ use super::{
     which::{self, Which},
 };
 use crate::{
-    cmd::{disk, global::Global, output},
+    cmd::{disk, document, global::Global, output},
     data::Catalogue,
 };
 use anyhow::{Context as _, bail};
@@ -82,7 +82,8 @@ pub fn run(args: &SurveyArgs, global: &Global) -> anyhow::Result<ExitCode> {
     if global.json {
         output::print_json(report)?;
     } else {
-        output::write_out(&format::fleet::text(report))?;
+        let text = document::lines_in_window(&format::fleet::text(report), global);
+        output::write_out(&text)?;
     }
     let textfile = args.textfile.as_ref().map_or(Ok(()), |path| {
         let text = format::fleet::prometheus(report);

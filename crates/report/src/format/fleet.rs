@@ -3,7 +3,7 @@
 use super::{clean, shorten};
 use fizeau_domain::{
     node_state::short_uuid,
-    text::{counted, for_spreadsheets},
+    text::{VERDICT_LINE_MAX, counted, for_spreadsheets},
     verdict::Verdict,
 };
 use fizeau_judge::fleet::{
@@ -34,11 +34,8 @@ const UNUSABLE_MAX: usize = 4;
 /// Nodes that a line names at most.
 const NAMED_MAX: usize = 6;
 
-/// Longest line, in characters.
-const COLUMNS_MAX: usize = 160;
-
 /// What an operator reads: the verdict first, then what to do, then why. At most [`LINES_MAX`]
-/// lines.
+/// lines, each of them whole.
 pub fn text(report: &Report) -> String {
     let mut lines = vec![first(report), format!("do: {}", action(report))];
     lines.extend(components(report));
@@ -49,8 +46,8 @@ pub fn text(report: &Report) -> String {
         lines.push(format!("{} in all: --json has them", counted(report.notes.len(), "note")));
     }
     let mark = mark(report);
-    let room = COLUMNS_MAX - mark.chars().count();
-    lines.iter().map(|line| format!("{}{mark}\n", shorten(&clean(line), room))).collect()
+    let whole = |line: &String| shorten(&clean(line), VERDICT_LINE_MAX);
+    lines.iter().map(|line| format!("{}{mark}\n", whole(line))).collect()
 }
 
 /// What was not decided, what is missing or cannot be used, and which losses the repeats see.

@@ -14,6 +14,8 @@ const WIDTH_MIN: usize = 40;
 const WIDTH_OF_PIPES: usize = 100;
 /// A prose line is no longer than this.
 const PROSE_MAX: usize = 100;
+/// Characters of a paragraph in a window.
+const CHARACTERS_MAX: usize = 2000;
 /// A name is not cut below this.
 const NAME_MIN: usize = 16;
 /// Longer names, which no case of ours has, are not compared.
@@ -116,7 +118,8 @@ impl Page {
     /// A paragraph, wrapped.
     fn prose(&mut self, text: &str, lead: &str, code: &str) -> fmt::Result {
         let mut lead = lead.to_owned();
-        for line in self.wrapped(&shorten(text, 2000), self.width.min(PROSE_MAX) - lead.len()) {
+        let text = self.cut(text, CHARACTERS_MAX);
+        for line in self.wrapped(&text, self.width.min(PROSE_MAX) - lead.len()) {
             let painted = self.paint(code, &format!("{lead}{line}"));
             writeln!(self.out, "{painted}")?;
             lead = " ".repeat(lead.len());
@@ -149,7 +152,10 @@ impl Page {
     fn facts(&mut self, facts: &[Fact]) -> fmt::Result {
         writeln!(self.out)?;
         let labels = facts.iter().map(|fact| columns(&fact.label)).max();
-        let labels = labels.unwrap_or(0).min(28).min(self.width - 26);
+        let labels = match self.cuts {
+            true => labels.unwrap_or(0).min(28).min(self.width - 26),
+            false => labels.unwrap_or(0),
+        };
         let values = facts.iter().map(|fact| columns(&cell::text(&fact.value))).max();
         let values = values.unwrap_or(0).clamp(13, 28);
         let beside = labels + 1 + values + 1 + 8 + 2;
@@ -159,13 +165,14 @@ impl Page {
             _ => (INDENT, true),
         };
         for fact in facts {
-            let label = pad(&shorten(&clean(&fact.label), labels), labels, Align::Left);
+            let label = pad(&self.cut(&clean(&fact.label), labels), labels, Align::Left);
             let value = clean(&cell::text(&fact.value));
             let value = self.paint(BOLD, &pad(&value, values, Align::Right));
             let share = fact.share.map(cell::percent).unwrap_or_default();
             let share = self.paint(shade(fact.share), &pad(&share, 8, Align::Right));
             let line = format!("{label} {value} {share}");
-            let mut notes = self.notes(fact, self.width - indent).into_iter();
+            let room = self.width.saturating_sub(indent);
+            let mut notes = self.notes(fact, room).into_iter();
             let first = if is_below { None } else { notes.next() };
             let first = first.map(|note| format!("  {}", self.paint(DIM, &note)));
             writeln!(self.out, "{}", format!("{line}{}", first.unwrap_or_default()).trim_end())?;
@@ -289,7 +296,7 @@ impl Page {
         let aligned: Vec<Align> = (0..titles.len()).map(|at| align_of(rows, at)).collect();
         let head: Vec<_> = kept
             .iter()
-            .map(|&at| pad(&shorten(&titles[at], widths[at]), widths[at], aligned[at]))
+            .map(|&at| pad(&self.cut(&titles[at], widths[at]), widths[at], aligned[at]))
             .collect();
         let head = self.paint(DIM, head.join("  ").trim_end());
         writeln!(self.out, "{head}")?;

@@ -321,6 +321,50 @@ fn nothing_vanishes_from_a_comparison() {
     assert_eq!(counted, found.rows.len());
 }
 
+/// Cases that one run alone has are counted by kind for people, and each stands in CSV and JSON.
+#[test]
+fn cases_without_a_pair_are_counted_and_not_listed() {
+    let before = run(1, 0.0, |_| false);
+    let mut after = run(2, 0.0, |_| false);
+    let alone = |plan: &mut Vec<Case>, kernel: &str, count: u32| {
+        for m in 1..=count {
+            let point = Point::Gemm(GemmPoint {
+                dtype: Dtype::Bf16,
+                m,
+                n: 64,
+                k: 64,
+                layout: Layout::default(),
+                contents: Contents::default(),
+            });
+            plan.push(Case { point, kernel: KernelName(kernel.into()) });
+        }
+    };
+    alone(&mut after.header.plan, "one", 60);
+    alone(&mut after.header.plan, "two", 40);
+    let document = report::comparison(&single(&before, &after));
+    let shown = |format| {
+        let terminal = report::format::terminal::Terminal {
+            width: None,
+            colour: report::format::terminal::Colour::Never,
+        };
+        fizeau::cmd::document::render(&document, format, terminal).expect("it renders")
+    };
+    use fizeau::cmd::document::ReportFormat::{Csv, Html, Json, Markdown, Terminal};
+    for format in [Terminal, Markdown, Html] {
+        let text = shown(format);
+        assert!(!text.contains("gemm/bf16/7x64x64/one"), "{text}");
+        assert!(text.contains("gemm/bf16/*/one") || text.contains("gemm/bf16/\\*/one"), "{text}");
+    }
+    let text = shown(Terminal);
+    let line = |kind: &str| text.lines().find(|line| line.contains(kind)).expect("a line");
+    assert!(line("gemm/bf16/*/one").trim_end().ends_with("60"), "{text}");
+    assert!(line("gemm/bf16/*/two").trim_end().ends_with("40"), "{text}");
+    for format in [Csv, Json] {
+        let text = shown(format);
+        assert_eq!(text.matches("x64x64/").count(), 100, "each case stands there");
+    }
+}
+
 #[test]
 fn times_of_other_quantities_are_not_compared() {
     type Change = fn(&mut Measurement);

@@ -4,7 +4,10 @@ use super::{
     Axis, Block, Cell, Chart, Column, Document, Fact, PlottedCase, Quantity, Series, SeriesKind,
     Table, Weight,
 };
-use fizeau_domain::{text::agreed, verdict::Verdict};
+use fizeau_domain::{
+    text::{agreed, counted},
+    verdict::Verdict,
+};
 use fizeau_judge::compare::{ComparedCase, Comparison, Fate, Group, RunSummary, judge::Direction};
 use std::collections::BTreeMap;
 
@@ -32,10 +35,14 @@ pub fn document(comparison: &Comparison) -> Document {
     // Worst first: by fate, then by how much slower.
     let slowness = |row: &ComparedCase| row.change.map_or(0.0, |change| -change.ratio);
     rows.sort_by(|a, b| a.fate.cmp(&b.fate).then(slowness(a).total_cmp(&slowness(b))));
+    let (unpaired, paired): (Vec<&ComparedCase>, Vec<&ComparedCase>) =
+        rows.into_iter().partition(|row| is_unpaired(row));
     let (same, other): (Vec<&ComparedCase>, Vec<&ComparedCase>) =
-        rows.into_iter().partition(|row| row.fate == Fate::Same);
-    blocks.extend(table("changed", "Cases that are not the same", &other).map(Block::Table));
-    blocks.extend(table("same", "Cases that are the same", &same).map(Block::Table));
+        paired.into_iter().partition(|row| row.fate == Fate::Same);
+    blocks.extend(table("changed", "Cases that are not the same", COLUMNS, &other));
+    blocks.extend(table("same", "Cases that are the same", COLUMNS, &same));
+    blocks.extend(unpaired_kinds(&unpaired).map(Block::Table));
+    blocks.extend(table("unpaired", "Cases without a pair", &for_programs(), &unpaired));
     let device = comparison.after.first().map_or("", |side| &side.device);
     Document {
         title: format!("B against A on {device}"),
@@ -62,7 +69,7 @@ pub fn comparisons(all: &[(Option<String>, Comparison)]) -> Document {
     let verdict = Verdict::on_all(all.iter().map(|(_, one)| one.verdict()));
     let first = document(&all[0].1);
     Document {
-        title: format!("B against A on {} GPUs: {verdict}", all.len()),
+        title: format!("B against A on {}: {verdict}", counted(all.len(), "GPU")),
         subtitle: first.subtitle,
         blocks,
     }
@@ -100,10 +107,7 @@ fn side(runs: &[RunSummary]) -> String {
 }
 
 fn cases(count: usize) -> String {
-    match count {
-        1 => "1 case".to_owned(),
-        many => format!("{many} cases"),
-    }
+    counted(count, "case")
 }
 
 /// The first sentence: whether anything got worse.
@@ -218,8 +222,57 @@ fn facts(comparison: &Comparison) -> Vec<Fact> {
         .collect()
 }
 
-fn table(name: &str, title: &str, rows: &[&ComparedCase]) -> Option<Table> {
-    Table::unless_empty(name, title, COLUMNS, rows.iter().map(|row| cells(row)))
+fn table(name: &str, title: &str, columns: &[Column], rows: &[&ComparedCase]) -> Option<Block> {
+    Table::unless_empty(name, title, columns, rows.iter().map(|row| cells(row))).map(Block::Table)
+}
+
+/// Whether there is nothing to compare: one of the runs did not plan or not measure the case.
+fn is_unpaired(row: &ComparedCase) -> bool {
+    matches!(row.fate, Fate::NotMeasured | Fate::OnlyBefore | Fate::OnlyAfter)
+}
+
+/// The columns of cases, for CSV and JSON alone.
+fn for_programs() -> Vec<Column> {
+    COLUMNS.iter().map(|column| Column { weight: Weight::Machine, ..column.clone() }).collect()
+}
+
+/// Lines of cases that one run alone has, at most.
+const KINDS_MAX: usize = 12;
+
+/// Cases without a pair, counted by selectors: as fine ones as a screen has room for.
+fn unpaired_kinds(rows: &[&ComparedCase]) -> Option<Table> {
+    let kinds_by = |beginning: usize, with_kernel: bool| {
+        let mut kinds: BTreeMap<(Fate, String), u64> = BTreeMap::new();
+        for row in rows {
+            let kind = kind_of(&row.case.to_string(), beginning, with_kernel);
+            *kinds.entry((row.fate, kind)).or_default() += 1;
+        }
+        kinds
+    };
+    let finest_first = [(2, true), (1, true), (2, false), (1, false)];
+    let all = finest_first.map(|(beginning, with_kernel)| kinds_by(beginning, with_kernel));
+    let [.., coarsest] = &all;
+    let kinds = all.iter().find(|kinds| kinds.len() <= KINDS_MAX).unwrap_or(coarsest);
+    let row = |((fate, kind), count): (&(Fate, String), &u64)| {
+        vec![Cell::Text(fate.to_string()), Cell::Code(kind.clone()), Cell::Count(*count)]
+    };
+    let columns = [
+        Column { key: "verdict", title: "B is", weight: Weight::Essential },
+        Column { key: "selector", title: "cases", weight: Weight::Essential },
+        Column { key: "count", title: "of them", weight: Weight::Essential },
+    ];
+    let title = "Cases without a pair (each is in --format csv and json)";
+    Table::unless_empty("unpaired_kinds", title, &columns, kinds.iter().map(row))
+}
+
+/// The selector of cases like one: its id's beginning and, where that is asked for, its kernel.
+fn kind_of(id: &str, beginning: usize, with_kernel: bool) -> String {
+    let parts: Vec<&str> = id.split('/').collect();
+    let Some((kernel, before)) = parts.split_last() else { return id.to_owned() };
+    // Of latency/4KiB/chase the second part is a size: it is no kind.
+    let beginning = if before.len() > 2 { beginning } else { 1 };
+    let start = before[..beginning.min(before.len())].join("/");
+    if with_kernel { format!("{start}/*/{kernel}") } else { start }
 }
 
 fn relative(value: f64) -> Cell {

@@ -358,6 +358,37 @@ fn the_page_begins_with_what_was_sent_and_when() {
     assert!(matches!(first, Some(Block::Text(words)) if words.contains(&date)), "{first:?}");
 }
 
+/// A dash for a P99 never stands without its reason, on the page and at the end of `load`.
+#[test]
+fn a_missing_tail_has_its_reason() {
+    let of_rows = |count: u64| {
+        let rows: Vec<Row> = (0..count).map(|at| row(at, at as f64 * 0.5)).collect();
+        load::read(&own(&rows, true), &NONE).expect("it is understood")
+    };
+    let mut summary = vllm_summary();
+    summary["p99_ttft_ms"].take();
+    let stated_none = load::read(&summary.to_string(), &NONE).expect("a summary");
+    for (source, words) in [
+        (of_rows(60), Some("A dash for P99: it needs 100 answered requests")),
+        (of_rows(140), None),
+        (stated_none, Some("its file states none")),
+    ] {
+        let results = [LoadResults { file: "a.json".into(), source }];
+        let page = fizeau_report::load(&results, None, &Goal::default());
+        let screen = fizeau_report::load_summary(&results, &Goal::default());
+        for document in [page, screen] {
+            let note = document.blocks.iter().find_map(|block| match block {
+                Block::Note(note) if note.contains("P99") => Some(note),
+                _ => None,
+            });
+            match words {
+                Some(words) => assert!(note.is_some_and(|note| note.contains(words)), "{note:?}"),
+                None => assert_eq!(note, None),
+            }
+        }
+    }
+}
+
 #[test]
 fn the_servers_own_clock_splits_the_first_token() {
     let served = served();

@@ -12,6 +12,11 @@ pub const SHARES: [f64; 6] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
 /// P99 of 60 values would be the largest of them by another name.
 const VALUES_FOR_TAIL: f64 = 1.0;
 
+/// The fewest values of which a quantile above the median is stated.
+pub fn values_for(share: f64) -> u64 {
+    (VALUES_FOR_TAIL / (1.0 - share) - 1e-6).ceil() as u64
+}
+
 /// Batches that the values are divided into, in the order in which they were taken, to see whether
 /// those beyond a quantile come together.
 const BATCHES: usize = 20;
@@ -77,9 +82,7 @@ impl Times {
         }
         let sorted = quantile::sorted(&values);
         let by_neighbours = inflation_of_median(&values);
-        let is_stated = |share: f64| {
-            share <= 0.5 || values.len() as f64 * (1.0 - share) >= VALUES_FOR_TAIL - 1e-9
-        };
+        let is_stated = |share: f64| share <= 0.5 || values.len() as u64 >= values_for(share);
         let one = |share: f64| {
             let value = quantile::quantile(&sorted, share);
             let inflation = by_neighbours.max(inflation_of_tail(&values, value, share));

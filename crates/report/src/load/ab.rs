@@ -1,5 +1,6 @@
 //! The report of two servers or settings under the same load in alternating rounds.
 
+use super::levels;
 use crate::{
     Axis, Block, Cell, Chart, Column, Document, Quantity, Series, SeriesKind, Table, Weight,
 };
@@ -75,6 +76,7 @@ pub fn document(trial: &Trial) -> Document {
     blocks.push(Block::Heading("Rounds".into()));
     blocks.extend(chart(trial).map(Block::Chart));
     blocks.push(Block::Table(rounds(trial)));
+    blocks.extend(levels::without_tail(trial.runs.iter().map(|run| &run.level)));
     blocks.extend(trial.load.iter().map(|line| Block::Text(format!("{line}."))));
     let subtitle = format!(
         "{} of {} complete; {} answered by A, {} by B",

@@ -159,8 +159,8 @@ fn words(name: &str, one: &Joined) -> Option<String> {
         false => format!("these explain {} more than was measured", Seconds(-rest)),
     };
     Some(format!(
-        "{name}: TPOT {} is {} x {tier} ({}) and {} x L0 at {} sequences in \
-         decode.{list} {rest}.",
+        "{name}: TPOT {} is {} x {tier} ({}) and {} x L0, with {} in decode at once.{list} \
+         {rest}.",
         Seconds(share.measured),
         places(share.measured / known, 2),
         Seconds(known),

@@ -4,12 +4,12 @@ use super::Named;
 use crate::{
     Axis, Block, Cell, Chart, Column, Fact, Quantity, Scale, Series, SeriesKind, Table, Weight,
 };
-use fizeau_domain::units::Seconds;
+use fizeau_domain::{text::counted, units::Seconds};
 use fizeau_projection::load::{
     Level, Times,
     capacity::{Capacity, Goal},
     level::Limits,
-    times::{SHARES, is_time},
+    times::{SHARES, is_time, values_for},
 };
 
 const LEVELS: &[Column] = &[
@@ -62,9 +62,33 @@ pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
                 .into(),
         ));
     }
+    blocks.extend(without_tail(named.iter().map(|one| one.level)));
     blocks.extend(curves(named, limits).into_iter().map(Block::Chart));
     blocks
 }
+
+/// Why times of some levels have no P99, where a table shows a dash for it.
+pub fn without_tail<'l>(levels: impl Iterator<Item = &'l Level>) -> Vec<Block> {
+    let all = levels.flat_map(|level| [&level.ttft, &level.tpot, &level.e2el]).flatten();
+    let without = all.filter(|times| times.at(TAIL).is_none());
+    let (measured, summaries): (Vec<&Times>, Vec<&Times>) =
+        without.partition(|times| times.min.is_some());
+    let mut notes = Vec::new();
+    if let Some(least) = measured.iter().map(|times| times.count).min() {
+        notes.push(format!(
+            "A dash for P99: it needs {}, and the fewest here are {least}. More requests or a \
+             longer level give it.",
+            counted(values_for(TAIL) as usize, "answered request")
+        ));
+    }
+    if !summaries.is_empty() {
+        notes.push("A dash for P99 of a client's summary: its file states none.".into());
+    }
+    notes.into_iter().map(Block::Note).collect()
+}
+
+/// The tail that tables show.
+const TAIL: f64 = 0.99;
 
 /// What became of requests that failed, in a sentence and as a table; nothing where none failed.
 pub fn failed(named: &[Named<'_>]) -> Vec<Block> {
@@ -130,7 +154,7 @@ pub fn cards(named: &[Named<'_>], goal: &Goal) -> Option<Block> {
         let high = times.as_ref().and_then(|times| times.at(0.99));
         let of = match high {
             Some(high) => format!("P99 {}", Seconds(high.value)),
-            None => "P99 needs 100 requests".into(),
+            None => format!("P99 needs {}", counted(values_for(TAIL) as usize, "request")),
         };
         facts.push(fact(key, label, Cell::Time(Seconds(median.value)), of));
     }

@@ -19,6 +19,7 @@ use fizeau_device::{clock, user::UserFile};
 use fizeau_domain::{
     outcome::Outcome,
     text::{agreed, counted},
+    units::Seconds,
 };
 use fizeau_judge::{
     ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
@@ -78,7 +79,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Output format [default: terminal, or json with --json]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = document::document_format())]
     pub format: Option<ReportFormat>,
 }
 
@@ -164,7 +165,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let settings =
         Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-    global.tell(&format!("screening {}: A, B, B, A", counted(names.len(), "case")));
+    global.tell(&forecast(&cases));
     let mut children = Children {
         sides: &sides,
         args,
@@ -172,6 +173,8 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
         cases,
         directory,
         made: 0,
+        begun: clock::now(),
+        late: 1.0,
         is_stub: false,
         quantities: HashMap::new(),
     };
@@ -284,6 +287,9 @@ struct Listing {
 #[derive(Deserialize)]
 struct Listed {
     id: String,
+    /// How long it takes once; programs of earlier versions do not say it.
+    #[serde(default)]
+    estimated_seconds: f64,
 }
 
 impl Setting {
@@ -306,8 +312,8 @@ impl Setting {
         command
     }
 
-    /// The ids of the cases that this side plans.
-    fn planned(&self, args: &AbArgs) -> anyhow::Result<Vec<String>> {
+    /// The cases that this side plans.
+    fn planned(&self, args: &AbArgs) -> anyhow::Result<Vec<Listed>> {
         let mut command = self.command("list", args);
         let program = self.program.display();
         let output = command.arg("--json").arg("--").args(&args.selectors).output();
@@ -319,7 +325,7 @@ impl Setting {
         }
         let listing: Listing = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{program} list --json is not what fizeau prints"))?;
-        Ok(listing.cases.into_iter().map(|case| case.id).collect())
+        Ok(listing.cases)
     }
 
     fn words(&self) -> String {
@@ -340,12 +346,14 @@ struct Paired {
     /// What reports call it: its id, without the kernel where two kernels are compared.
     name: String,
     ids: [String; 2],
+    /// How long both sides take once.
+    estimated: Seconds,
 }
 
 /// The cases that both sides plan, in the order of A, and in words what only one of them does.
 fn pair_up(
-    a: &[String],
-    b: &[String],
+    a: &[Listed],
+    b: &[Listed],
     sides: &[Setting; 2],
 ) -> anyhow::Result<(Vec<Paired>, Vec<String>)> {
     let key = |id: &String, side: usize| -> Option<String> {
@@ -356,14 +364,17 @@ fn pair_up(
             }
         }
     };
-    let of_b: HashMap<String, &String> =
-        b.iter().filter_map(|id| Some((key(id, 1)?, id))).collect();
-    let of_a: Vec<(String, &String)> = a.iter().filter_map(|id| Some((key(id, 0)?, id))).collect();
+    let of_b: HashMap<String, &Listed> =
+        b.iter().filter_map(|one| Some((key(&one.id, 1)?, one))).collect();
+    let of_a: Vec<(String, &Listed)> =
+        a.iter().filter_map(|one| Some((key(&one.id, 0)?, one))).collect();
     let paired: Vec<Paired> = of_a
         .iter()
-        .filter_map(|(name, id)| {
-            let ids = [(*id).clone(), (*of_b.get(name)?).clone()];
-            Some(Paired { name: name.clone(), ids })
+        .filter_map(|(name, of_a)| {
+            let of_b = of_b.get(name)?;
+            let estimated = Seconds(of_a.estimated_seconds + of_b.estimated_seconds);
+            let ids = [of_a.id.clone(), of_b.id.clone()];
+            Some(Paired { name: name.clone(), ids, estimated })
         })
         .collect();
     if paired.is_empty() {
@@ -389,6 +400,9 @@ struct Children<'c> {
     directory: PathBuf,
     /// Processes started so far.
     made: usize,
+    begun: clock::Moment,
+    /// How long the screening took, in estimates of it.
+    late: f64,
     is_stub: bool,
     /// What each case was when it was first measured: A is.
     quantities: HashMap<usize, Quantity>,
@@ -433,14 +447,60 @@ impl Pairs for Children<'_> {
             let outcome = by_id.get(id).copied();
             other_quantity(quantities, case, outcome).unwrap_or_else(|| found(outcome))
         };
-        Ok(cases.iter().zip(ids).map(found).collect())
+        let all = cases.iter().zip(ids).map(found).collect();
+        self.tell_screening();
+        Ok(all)
     }
 
     fn round(&mut self, number: u32, candidates: usize) {
         let last = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
-        let cases = if candidates == 1 { "candidate" } else { "candidates" };
-        self.global.tell(&format!("pair {number} of at most {last}: {candidates} {cases}"));
+        let all: f64 = self.cases.iter().map(|case| case.estimated.0).sum();
+        let of_one = self.late * all / self.cases.len().max(1) as f64;
+        let left = f64::from((last + 1).saturating_sub(number)) * of_one * candidates as f64;
+        let candidates = counted(candidates, "candidate");
+        let left = Seconds(left.ceil()).human();
+        self.global.tell(&format!("pair {number} of at most {last}: {candidates}, {left} at most"));
     }
+}
+
+/// Runs of the whole plan that the screening takes: A, B, B, A.
+const SCREENINGS: usize = 4;
+
+impl Children<'_> {
+    /// Says after each run of the screening how long the next ones take.
+    fn tell_screening(&mut self) {
+        if self.made > SCREENINGS {
+            return;
+        }
+        let taken = self.begun.elapsed().0;
+        let all: f64 = self.cases.iter().map(|case| case.estimated.0).sum();
+        // Each side is run twice.
+        let estimated = all * self.made as f64 / 2.0;
+        if estimated > 0.0 {
+            self.late = (taken / estimated).max(1.0);
+        }
+        let left = taken / self.made as f64 * (SCREENINGS - self.made) as f64;
+        if self.made < SCREENINGS {
+            let left = Seconds(left.ceil()).human();
+            self.global.tell(&format!("screened {} of {SCREENINGS}: {left} left", self.made));
+        }
+    }
+}
+
+/// What is measured first and how long it takes, and how long everything may take.
+fn forecast(cases: &[Paired]) -> String {
+    let both: f64 = cases.iter().map(|case| case.estimated.0).sum();
+    let pairs = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
+    let names = counted(cases.len(), "case");
+    if both == 0.0 {
+        return format!("screening {names}: A, B, B, A");
+    }
+    let screening = Seconds((2.0 * both).ceil()).human();
+    let most = Seconds(((2.0 + f64::from(pairs)) * both).ceil()).human();
+    format!(
+        "screening {names}: A, B, B, A, about {screening}; then up to {pairs} pairs of each case \
+         that seems to differ, {most} in all if every one does. Name cases to take less"
+    )
 }
 
 /// That a case is not the quantity any more that it was when it was first measured.

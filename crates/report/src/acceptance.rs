@@ -8,7 +8,7 @@ use fizeau_domain::{
     units::{BytesPerSecond, FlopsPerSecond},
     verdict::Verdict,
 };
-use fizeau_judge::accept::{Judged, Report, node::Sample};
+use fizeau_judge::accept::{Judged, Report, node::Sample, remedy};
 use std::collections::BTreeMap;
 
 const COLUMNS: &[Column] = &[
@@ -91,6 +91,10 @@ fn summary(report: &Report) -> Block {
         (Verdict::Fail, None) => "Take the node out of service and look at what failed.",
         (_, _) if !report.complete => "Run it again: the acceptance did not finish.",
         (_, _) => "Nothing can be concluded yet.",
+    };
+    let todo = match (report.verdict, report.complete, remedy(report)) {
+        (Verdict::Inconclusive, true, Some(remedy)) => format!("{todo} To decide: {remedy}."),
+        (_, _, _) => todo.to_owned(),
     };
     let action = report.action.map(|action| format!(" What to do: {action}.")).unwrap_or_default();
     let stub = match report.stub {

@@ -1,7 +1,7 @@
 //! The report of two settings in fresh pairs.
 
 use super::{Block, Cell, Column, Document, Fact, Table, Weight};
-use fizeau_domain::text::counted;
+use fizeau_domain::text::{agreed, counted};
 use fizeau_judge::ab::{Fate, JudgedCase, Trial};
 
 const COLUMNS: &[Column] = &[
@@ -16,7 +16,9 @@ const COLUMNS: &[Column] = &[
 
 /// What a trial found, in reading order. `sides` says what A and B are.
 pub fn document(trial: &Trial, sides: &[String; 2], warnings: &[String]) -> Document {
-    let mut blocks = vec![Block::Text(outcome(trial)), Block::Facts(facts(trial))];
+    let mut blocks = vec![Block::Text(outcome(trial))];
+    blocks.extend(remedy(trial).map(Block::Text));
+    blocks.push(Block::Facts(facts(trial)));
     let groups = trial.groups.iter().map(super::comparison::group);
     blocks.extend(groups.map(Block::Text));
     blocks.extend(warnings.iter().cloned().map(Block::Warning));
@@ -45,6 +47,36 @@ fn outcome(trial: &Trial) -> String {
         .map(|(count, fate)| format!("{count} {}", fate.name()))
         .collect();
     format!("{found}: of {}, {}.", trial.rows.len(), counts.join(", "))
+}
+
+/// What to do where cases could not be decided.
+fn remedy(trial: &Trial) -> Option<String> {
+    let unclear = trial.count(Fate::Unclear);
+    let width = |row: &JudgedCase| row.interval.map(|[low, high]| (high / low).sqrt() - 1.0);
+    let rows = trial.rows.iter().filter(|row| row.fate == Fate::Unclear);
+    let mut widths: Vec<f64> = rows.filter_map(width).filter(|width| width.is_finite()).collect();
+    widths.sort_by(f64::total_cmp);
+    let reach = widths.get(widths.len() / 2).map(|width| {
+        let effect = trial.settings.least_effect * 100.0;
+        format!(
+            " In the median the interval of their ratio is {:.1} % wide on each side, and the \
+             least effect is {effect:.1} %.",
+            width * 100.0
+        )
+    });
+    (unclear > 0).then(|| {
+        format!(
+            "{} not decided.{} To decide: end other work on the machine and measure fewer cases \
+             again, or ask for a larger --least-effect.",
+            agreed_count(unclear),
+            reach.unwrap_or_default()
+        )
+    })
+}
+
+/// How many cases are undecided, with its verb.
+fn agreed_count(count: usize) -> String {
+    format!("{} {}", counted(count, "case"), agreed(count, "is", "are"))
 }
 
 fn method(trial: &Trial) -> String {

@@ -238,6 +238,22 @@ fn alone(out: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
+/// Refuses to continue what was never begun: a slip in a path would begin another acceptance there.
+fn holds_an_acceptance(out: &Path) -> anyhow::Result<()> {
+    let parts = [ROUNDS, names::STATE, names::VERDICT];
+    if parts.iter().any(|name| out.join(name).exists()) {
+        return Ok(());
+    }
+    let place = output::shown(out);
+    match out.exists() {
+        true => anyhow::bail!(
+            "--resume {place}: there is no acceptance in it: name the directory of its --out"
+        ),
+        false => Err(io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error()))
+            .with_context(|| format!("--resume {place}")),
+    }
+}
+
 /// Where the output goes.
 fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>> {
     let chosen = args.resume.clone().or_else(|| args.out.clone());
@@ -254,6 +270,9 @@ fn directory(args: &AcceptArgs, level: Level) -> anyhow::Result<Option<PathBuf>>
             let place = output::shown(out);
             let words = format!("{place} holds an acceptance already: --resume continues it");
             return Err(Usage(words).into());
+        }
+        if args.resume.is_some() {
+            holds_an_acceptance(out)?;
         }
         disk::make_directory(out, "--out DIR")?;
     }

@@ -515,8 +515,8 @@ fn refused(group: &Group, record: &Record) -> Option<Refusal> {
     {
         let (units, learnt) = (own.units, key.units);
         return Some(Refusal::Quota(format!(
-            "a CPU quota of {quota:.2} CPUs leaves {units} of the {learnt} cores that the profile \
-             was learnt with"
+            "a CPU quota of {quota:.2} CPUs leaves {units} of {learnt} cores that the profile was \
+             learnt with"
         )));
     }
     let (name, words) = (&group.profile.name, differences.join("; "));

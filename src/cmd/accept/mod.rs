@@ -15,6 +15,7 @@ mod perftest;
 
 use super::{
     bundle::{BundleArgs, Contents},
+    document,
     exit::{self, Interrupted, Usage},
     global::Global,
     output, plan, signals,
@@ -212,7 +213,8 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     } else if args.one_line {
         output::write_out(&acceptance::one_line(&report))?;
     } else {
-        output::write_out(&acceptance::text(&report))?;
+        let text = document::lines_in_window(&acceptance::text(&report), global);
+        output::write_out(&text)?;
         if let Some(out) = &kept.out {
             output::say(&format!("records and {}: {}", files::VERDICT, output::shown(out)));
         }

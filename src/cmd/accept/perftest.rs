@@ -3,7 +3,7 @@
 
 use crate::cmd::output;
 use fizeau_device::clock::{self, Moment};
-use fizeau_domain::{node_state::NodeState, units::Seconds};
+use fizeau_domain::{node_state::NodeState, text::counted, units::Seconds};
 use fizeau_judge::accept::{
     Judged,
     network::{self, Network, Rate, Told},
@@ -65,7 +65,7 @@ pub fn measure(state: &NodeState, is_over: impl Fn() -> bool) -> Found {
             network.end();
             break;
         }
-        output::say(&format!("network: {} pairs of ports", wanted.len()));
+        output::say(&format!("network: {} of ports", counted(wanted.len(), "pair")));
         // One after the other: pairs share ports.
         let rate = |pair: [usize; 2]| {
             let [from, to] = pair.map(|at| names[at].as_str());

@@ -61,8 +61,8 @@ impl Learnt {
 pub enum LearnError {
     /// There are too few runs.
     #[error(
-        "{0} runs are too few to learn from: give {RUNS_MIN} at least, better five of each of \
-             three nodes"
+        "{} too few to learn from: give {RUNS_MIN} at least, better five of each of three nodes",
+        match .0 { 1 => "1 run is".to_owned(), count => format!("{count} runs are") }
     )]
     TooFew(usize),
     /// They were measured on different things.

@@ -16,8 +16,11 @@ pub mod node;
 pub mod passive;
 pub mod profile;
 pub mod reading;
+mod remedy;
 pub mod scale_up;
 pub mod shared;
+
+pub use remedy::remedy;
 
 use fizeau_domain::{node_state::Board, verdict::Verdict};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};

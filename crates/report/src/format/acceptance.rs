@@ -2,10 +2,10 @@
 
 use super::{clean, shorten};
 use fizeau_domain::{
-    text::{agreed, counted, xml},
+    text::{VERDICT_LINE_MAX, agreed, counted, xml},
     verdict::Verdict,
 };
-use fizeau_judge::accept::{Judged, Report};
+use fizeau_judge::accept::{Judged, Report, remedy};
 use std::fmt::Write as _;
 
 /// The text has at most this many lines.
@@ -15,7 +15,8 @@ pub const LINES_MAX: usize = 20;
 const FAILURES_MAX: usize = 8;
 const UNCLEAR_MAX: usize = 5;
 
-/// Longest line, in characters, and how much of it a check's words have at least.
+/// Length of the verdict on one line, in characters, and how much of it a check's words have at
+/// least.
 const COLUMNS_MAX: usize = 160;
 const WORDS_MIN: usize = 30;
 
@@ -26,7 +27,7 @@ const ENDS_MAX: usize = "INCONCLUSIVE ".len() + "; 999 inconclusive (stub)".len(
 const STUB: &str = " (stub)";
 
 /// What an operator reads: the verdict first, then what to do, then why. At most [`LINES_MAX`]
-/// lines.
+/// lines, each of them whole.
 pub fn text(report: &Report) -> String {
     let count = |verdict| report.count(verdict);
     let node = report.node.as_deref().unwrap_or("this node");
@@ -48,7 +49,10 @@ pub fn text(report: &Report) -> String {
         }
         (Verdict::Fail, None) => "do: take the node out of service and look at what failed".into(),
         (_, _) if !report.complete => "do: run it again; the acceptance did not finish".into(),
-        (_, _) => "do: nothing can be concluded yet; the lines below say what is missing".into(),
+        (_, _) => match remedy(report) {
+            Some(remedy) => format!("do: {remedy}"),
+            None => "do: nothing can be concluded yet; the lines below say what is missing".into(),
+        },
     });
     for (verdict, most) in [(Verdict::Fail, FAILURES_MAX), (Verdict::Inconclusive, UNCLEAR_MAX)] {
         let rows: Vec<&Judged> =
@@ -68,7 +72,7 @@ pub fn text(report: &Report) -> String {
     let left = LINES_MAX.saturating_sub(lines.len());
     lines.extend(report.notes.iter().take(left).cloned());
     let mark = if report.stub { STUB } else { "" };
-    let shown = |line: &String| format!("{}{mark}\n", shorten(&clean(line), COLUMNS_MAX));
+    let shown = |line: &String| format!("{}{mark}\n", shorten(&clean(line), VERDICT_LINE_MAX));
     lines.iter().map(shown).collect()
 }
 
@@ -103,7 +107,7 @@ fn line(report: &Report, row: &Judged) -> String {
         Verdict::Inconclusive => "?   ",
         Verdict::Pass | Verdict::Waived => "ok  ",
     };
-    let told = told(row, &report.named(&row.device), COLUMNS_MAX - mark.len() - 2);
+    let told = told(row, &report.named(&row.device), VERDICT_LINE_MAX - mark.len() - 2);
     format!("{mark}  {told}")
 }
 
@@ -272,14 +276,14 @@ mod tests {
         let board = Board::of(Some("GPU-8f1c2d3e-0a1b".into()), Some("0000:1a:00.0".into()));
         let boards = BTreeMap::from([("cuda:1".to_owned(), board.expect("one"))]);
         let mut found = Report { boards, ..report(&[Pass, Fail]) };
-        found.checks[1].words = "a long story ".repeat(20);
+        found.checks[1].words = "a long story ".repeat(20) + "with an end";
         let found = super::text(&found);
         let line = found.lines().find(|line| line.starts_with("FAIL  cuda:1")).expect("a line");
         assert!(
             line.starts_with("FAIL  cuda:1 (GPU-8f1c2d3e, 0000:1a:00.0)  memory: a long story")
         );
         assert!(line.ends_with("; cause: a memory stack -> RESET_GPU"), "{line}");
-        assert!(line.chars().count() <= COLUMNS_MAX, "{line}");
+        assert!(line.contains("with an end; cause"), "nothing is cut: {line}");
         let open = super::text(&Report { complete: false, ..report(&[Pass]) }.concluded());
         assert!(open.starts_with("INCONCLUSIVE") && open.contains("run it again"), "{open}");
     }

@@ -532,7 +532,7 @@ fn the_page_of_a_fleet_is_light_and_shows_who_fails_and_nothing_as_markup() {
     assert!(page.contains(">r9</text>") && !page.contains("http:") && !page.contains("<script"));
     let squares = page.matches("h6v6h-6z").count();
     assert_eq!(squares, 320, "a square for each GPU");
-    assert!(page.matches("<path").count() < 12, "and no element for each");
+    assert!(page.matches("<path").count() < 24, "and no element for each");
 }
 
 #[test]

@@ -153,6 +153,10 @@ fn latency(record: &Record) -> Option<Chart> {
     })
 }
 
+/// A limit this many times the best rate is said below a chart: drawn, it would leave no room for
+/// the curves.
+const FAR: f64 = 3.0;
+
 /// Bandwidth against the number of units, in memory.
 fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     let mut curves: BTreeMap<(String, String, u64), Vec<(f64, f64)>> = BTreeMap::new();
@@ -175,7 +179,11 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
         }
     }
     series.truncate(CURVES_MAX);
-    if let Some(peak) = ceiling::memory_peak(record, Tier::Datasheet) {
+    let best = { series.iter() }.flat_map(|series| series.points.iter().map(|(_, rate)| *rate));
+    let best = best.fold(0.0, f64::max);
+    let peak = ceiling::memory_peak(record, Tier::Datasheet);
+    let far = peak.filter(|peak| peak.0 > FAR * best);
+    if let Some(peak) = peak.filter(|_| far.is_none()) {
         let units = f64::from(record.header.device.units.max(2));
         series.push(Series::new(
             format!("datasheet {peak}"),
@@ -186,9 +194,14 @@ fn scaling(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
     series.iter().any(|series| series.kind == SeriesKind::Curve).then(|| Chart {
         name: "scaling".into(),
         title: "Memory bandwidth against units".into(),
-        caption: "How many cores it takes to fill memory: a curve that flattens has met the \
-                  memory's limit, one that rises to the end has not."
-            .into(),
+        caption: format!(
+            "How many cores it takes to fill memory: a curve that flattens has met the memory's \
+             limit, one that rises to the end has not.{}",
+            far.map_or(String::new(), |peak| format!(
+                " The datasheet's {peak} lie above the chart: these cores reach {:.0} % of them.",
+                best / peak.0 * 100.0
+            ))
+        ),
         x: Axis::linear("units", Quantity::Count),
         y: Axis::linear("bandwidth", Quantity::Bandwidth),
         series,

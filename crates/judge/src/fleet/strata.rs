@@ -505,7 +505,7 @@ impl<'g> Builder<'g> {
         let name = |(entry, code): &(u32, u32)| {
             let columns = &self.gathered.entries[*entry as usize].columns;
             let mut words: Vec<String> = { self.fields.iter() }
-                .map(|(column, words)| format!("{words} {}", text(columns[*column])))
+                .map(|(column, words)| named(words, text(columns[*column])))
                 .collect();
             words.extend((*code != 0).then(|| format!("code {}", text(*code))));
             words.join(", ")
@@ -558,6 +558,14 @@ impl<'g> Builder<'g> {
 /// Floors of one stratum come from one part's numbers, and agree but for rounding: the most that
 /// their logarithms may be from their median.
 const FLOORS_APART: f64 = 0.02;
+
+/// A field and its value; a value that begins with the field's name says it already.
+fn named(field: &str, value: String) -> String {
+    match value.strip_prefix(field).is_some_and(|rest| rest.starts_with(' ')) {
+        true => value,
+        false => format!("{field} {value}"),
+    }
+}
 
 /// Values of a field that a line about strata names.
 const APART_SHOWN: usize = 4;

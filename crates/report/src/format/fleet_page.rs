@@ -13,7 +13,7 @@ use fizeau_judge::fleet::{
     flag::Flagged,
     gather::column,
     row::STUB,
-    survey::{Counts, Surveyed},
+    survey::{Counts, OfLabel, Reach, Report, Surveyed},
     units::by_number,
 };
 use std::{
@@ -53,13 +53,12 @@ pub fn page(surveyed: &Surveyed) -> String {
          <meta name=color-scheme content=\"light dark\">\
          <title>{} - a fleet by fizeau {}</title><style>{STYLE}</style></head><body><header>\
          <p class=brand>Fizeau</p>\
-         <h1 class={}>{}</h1><p class=subtitle>from {} to {}</p></header>",
+         <h1 class={}>{}</h1><p class=subtitle>{}</p></header>",
         report.verdict.to_string().to_uppercase(),
         text(&report.fizeau),
         report.verdict,
         text(&fleet::first(report)),
-        text(&report.from),
-        text(&report.to)
+        when(report)
     );
     out += "<nav class=contents><a href=#evidence>Fails</a> <a href=#map>Where</a> \
             <a href=#open>Not decided</a> <a href=#metrics>Metrics</a> \
@@ -97,6 +96,14 @@ pub fn page(surveyed: &Surveyed) -> String {
     labels(surveyed, &mut out);
     notes(surveyed, &mut out);
     out + "</main></body></html>\n"
+}
+
+/// When the sessions began.
+fn when(report: &Report) -> String {
+    match report.from == report.to {
+        true => text(&report.from),
+        false => format!("from {} to {}", text(&report.from), text(&report.to)),
+    }
 }
 
 /// Text for the page.
@@ -148,8 +155,9 @@ const PITCH: usize = 7;
 /// Nodes of a block where no label says what stands in one rack.
 const BLOCK: usize = 16;
 
-/// Racks side by side: a row of the map.
-const ACROSS: usize = 12;
+/// Devices and gaps side by side in one picture of the map, at most: as many as a phone shows.
+/// Pictures stand beside each other where there is room.
+const WIDE_MAX: usize = 40;
 
 /// The racks: their names, and the nodes of each.
 fn racks(surveyed: &Surveyed) -> Vec<(String, Vec<u32>)> {
@@ -182,28 +190,6 @@ fn map(surveyed: &Surveyed, out: &mut String) {
     }
     let (classes, racks) = (classes(surveyed), racks(surveyed));
     let wide = of_node.iter().map(Vec::len).max().unwrap_or(1).clamp(8, 64);
-    let mut paths: [String; CLASSES.len()] = Default::default();
-    let (mut names, mut top, mut height) = (String::new(), 0, 0);
-    for (at, (name, nodes)) in racks.iter().enumerate() {
-        if at % ACROSS == 0 {
-            (top, height) = (top + height, 0);
-        }
-        let left = (at % ACROSS) * (wide + 2) * PITCH;
-        let mut y = top + 14;
-        if at < RACK_NAMES_MAX {
-            let name = text(&fizeau_domain::text::shorten(name, wide));
-            let _ = write!(names, "<text x={left} y={}>{name}</text>", top + 11);
-        }
-        for node in nodes {
-            for (slot, unit) in of_node[*node as usize].iter().enumerate() {
-                let (x, y) = (left + slot % wide * PITCH, y + slot / wide * PITCH);
-                let path = &mut paths[classes[*unit]];
-                let _ = write!(path, "M{x} {y}h{CELL}v{CELL}h-{CELL}z");
-            }
-            y += of_node[*node as usize].len().div_ceil(wide).max(1) * PITCH;
-        }
-        height = height.max(y + 6 - top);
-    }
     let mut counts = [0; CLASSES.len()];
     classes.iter().for_each(|class| counts[*class] += 1);
     let _ = write!(
@@ -211,22 +197,67 @@ fn map(surveyed: &Surveyed, out: &mut String) {
         "<section id=map><h2>Where</h2><p>A line for each node, a square for each device in the \
          order of its slots, coloured by its worst metric.</p><ul class=legend>"
     );
-    for ((class, words), count) in CLASSES.iter().zip(counts) {
+    for ((class, words), count) in CLASSES.iter().zip(counts).filter(|(_, count)| *count > 0) {
         let _ = write!(out, "<li><span class={class}></span> {count}: {words}");
     }
-    let width = racks.len().clamp(1, ACROSS) * (wide + 2) * PITCH;
+    *out += "</ul><div class=map>";
+    let across = (WIDE_MAX / (wide + 2)).max(1);
+    for (at, racks) in racks.chunks(across).enumerate() {
+        let names = (at * across < RACK_NAMES_MAX).then_some(wide);
+        picture(&Racks { of_node: &of_node, classes: &classes, wide, across }, racks, names, out);
+    }
+    *out += "</div></section>";
+}
+
+/// What racks are drawn from.
+struct Racks<'m> {
+    /// Devices of each node.
+    of_node: &'m [Vec<usize>],
+    /// The class of each device.
+    classes: &'m [usize],
+    /// Devices of a line.
+    wide: usize,
+    /// Racks of a picture.
+    across: usize,
+}
+
+/// Racks side by side, under their names where these have room for some characters.
+fn picture(
+    of: &Racks<'_>,
+    racks: &[(String, Vec<u32>)],
+    names_max: Option<usize>,
+    out: &mut String,
+) {
+    let mut paths: [String; CLASSES.len()] = Default::default();
+    let (mut names, mut height) = (String::new(), 0);
+    for (at, (name, nodes)) in racks.iter().enumerate() {
+        let left = at * (of.wide + 2) * PITCH;
+        let mut y = 14;
+        if let Some(most) = names_max {
+            let name = text(&fizeau_domain::text::shorten(name, most));
+            let _ = write!(names, "<text x={left} y=11>{name}</text>");
+        }
+        for node in nodes {
+            let units = &of.of_node[*node as usize];
+            for (slot, unit) in units.iter().enumerate() {
+                let (x, y) = (left + slot % of.wide * PITCH, y + slot / of.wide * PITCH);
+                let path = &mut paths[of.classes[*unit]];
+                let _ = write!(path, "M{x} {y}h{CELL}v{CELL}h-{CELL}z");
+            }
+            y += units.len().div_ceil(of.wide).max(1) * PITCH;
+        }
+        height = height.max(y + 6);
+    }
     let _ = write!(
         out,
-        "</ul><div class=map><svg role=img aria-label=\"Racks and slots; the evidence has the same \
-         in words\" viewBox=\"0 0 {width} {}\" style=\"min-width:{}px;max-width:{}px\">",
-        top + height,
-        width * 3 / 2,
-        width * 3
+        "<svg role=img aria-label=\"Racks and slots; the evidence has the same in words\" \
+         viewBox=\"0 0 {} {height}\">",
+        of.across * (of.wide + 2) * PITCH
     );
     for ((class, _), path) in CLASSES.iter().zip(paths).filter(|(_, path)| !path.is_empty()) {
         let _ = write!(out, "<path class={class} d=\"{path}\"/>");
     }
-    let _ = write!(out, "{names}</svg></div></section>");
+    let _ = write!(out, "{names}</svg>");
 }
 
 /// What each flagged device reached in earlier sessions, in a metric: date and logarithm.
@@ -345,52 +376,78 @@ const HIGH: usize = 120;
 
 fn metrics(surveyed: &Surveyed, out: &mut String) {
     let Surveyed { strata, report, .. } = surveyed;
-    *out += "<section id=metrics><h2>Metrics</h2><p>Devices of each stratum by their rate beside \
-             the stratum's median; the height is the logarithm of their number. Dashed: the least \
-             effect, below which a device loses too much. Dotted: the floor. Devices beyond the \
-             axis are drawn at its edge.</p>";
+    *out += "<section id=metrics><h2>Metrics</h2><p>Devices by their rate beside the median of \
+             like devices; the height is the logarithm of their number. Dashed: the least effect, \
+             below which a device loses too much. Dotted: the floor. Devices beyond the axis are \
+             drawn at its edge.</p>";
+    let (shared, own) = told_apart(&strata.names);
+    if !shared.is_empty() {
+        let _ = write!(out, "<p>All devices: {}.</p>", text(&shared));
+    }
     let mut order: Vec<usize> = (0..report.reach.len()).collect();
     order.sort_by(|a, b| {
         let key = |at: usize| (&report.reach[at].metric, report.reach[at].stratum);
         key(*a).cmp(&key(*b))
     });
-    for at in order.iter().copied().take(CHARTS_MAX) {
-        let reach = &report.reach[at];
-        let median = match reach.median {
-            Some(median) if report.mark != STUB => {
-                format!(", median {}", quantity(median, &reach.unit))
+    order.truncate(CHARTS_MAX);
+    for same in order.chunk_by(|a, b| report.reach[*a].metric == report.reach[*b].metric) {
+        let _ = write!(out, "<h3>{}</h3><div class=beside>", text(&report.reach[same[0]].metric));
+        for at in same {
+            let reach = &report.reach[*at];
+            let _ = write!(out, "<div><p>{}", of_stratum(report, reach, &own[reach.stratum]));
+            for doubt in &reach.whole.doubts {
+                let _ = write!(out, " {}.", text(&doubt.to_string()));
             }
-            _ => String::new(),
-        };
-        let sees = match reach.whole.sees {
-            Some(sees) if !reach.whole.is_gated => format!(
-                "{} see a loss of {:.1} %",
-                counted(reach.whole.repeats, "repeat"),
-                100.0 * sees
-            ),
-            _ => "may fail nobody".into(),
-        };
-        let _ = write!(
-            out,
-            "<h3>{}</h3><p>Stratum {}: {}. {}{median}; one repeat scatters by {:.2} %, devices by \
-             {:.2} %; least effect {:.1} %; {sees}.",
-            text(&reach.metric),
-            reach.stratum,
-            text(&strata.names[reach.stratum]),
-            counted(reach.whole.gpus, "device"),
-            100.0 * reach.whole.noise,
-            100.0 * reach.whole.spread,
-            100.0 * reach.least_effect
-        );
-        for doubt in &reach.whole.doubts {
-            let _ = write!(out, " {}.", text(&doubt.to_string()));
+            *out += "</p>";
+            chart(surveyed, *at, out);
+            *out += "</div>";
         }
-        chart(surveyed, at, out);
+        *out += "</div>";
     }
-    if order.len() > CHARTS_MAX {
-        let _ = write!(out, "<p>{} more: --json has them.", order.len() - CHARTS_MAX);
+    if report.reach.len() > CHARTS_MAX {
+        let _ = write!(out, "<p>{} more: --json has them.", report.reach.len() - CHARTS_MAX);
     }
     *out += "</section>";
+}
+
+/// How a metric is distributed in a stratum, in words.
+fn of_stratum(report: &Report, reach: &Reach, own: &str) -> String {
+    let median = match reach.median {
+        Some(median) if report.mark != STUB => {
+            format!(", median {}", quantity(median, &reach.unit))
+        }
+        _ => String::new(),
+    };
+    let sees = match reach.whole.sees {
+        Some(sees) if !reach.whole.is_gated => format!(
+            "{} see a loss of {:.1} %",
+            counted(reach.whole.repeats, "repeat"),
+            100.0 * sees
+        ),
+        _ => "no device can fail by it".into(),
+    };
+    let own = if own.is_empty() { String::new() } else { format!("{}: ", text(own)) };
+    format!(
+        "{own}{}{median}; one repeat scatters by {:.2} %, devices by {:.2} %; least effect \
+         {:.1} %; {sees}.",
+        counted(reach.whole.gpus, "device"),
+        100.0 * reach.whole.noise,
+        100.0 * reach.whole.spread,
+        100.0 * reach.least_effect
+    )
+}
+
+/// What all strata have in common, and what tells each from the others; what is unknown of all is
+/// in neither.
+fn told_apart(names: &[String]) -> (String, Vec<String>) {
+    let fields: Vec<Vec<&str>> = names.iter().map(|name| name.split(", ").collect()).collect();
+    let is_shared = |field: &&&str| fields.iter().all(|of| of.contains(field));
+    let is_known = |field: &&&str| !field.ends_with(" unknown");
+    let joined = |all: Vec<&&str>| all.into_iter().copied().collect::<Vec<_>>().join(", ");
+    let first = fields.first().map_or(&[][..], Vec::as_slice);
+    let shared = joined(first.iter().filter(is_shared).filter(is_known).collect());
+    let own = fields.iter().map(|of| joined(of.iter().filter(|one| !is_shared(one)).collect()));
+    (shared, own.collect())
 }
 
 fn chart(surveyed: &Surveyed, at: usize, out: &mut String) {
@@ -443,38 +500,53 @@ fn chart(surveyed: &Surveyed, at: usize, out: &mut String) {
 }
 
 /// A table of counts, the worst first.
-fn table<'r>(rows: impl Iterator<Item = (String, Verdict, &'r Counts)>, out: &mut String) {
+fn table<'r>(
+    title: &str,
+    rows: impl Iterator<Item = (String, Verdict, &'r Counts)>,
+    out: &mut String,
+) {
     let mut rows: Vec<(String, Verdict, &Counts)> = rows.collect();
     rows.sort_by_key(|(_, verdict, _)| match verdict {
         Verdict::Fail => 0,
         Verdict::Inconclusive => 1,
         _ => 2,
     });
-    *out += "<table><thead><tr><th>Name<th>Verdict<th>Pass<th>Fail<th>Inconclusive</thead><tbody>";
+    let _ = write!(
+        out,
+        "<div><h3>{title}</h3><div class=scroll><table><thead><tr><th>Name<th>Verdict\
+         <th class=n>Pass<th class=n>Fail<th class=n>Inconclusive</thead><tbody>"
+    );
     for (name, verdict, counts) in rows.iter().take(ROWS_MAX) {
         let Counts { pass, fail, inconclusive } = counts;
         let _ = write!(
             out,
-            "<tr><td>{name}<td class={verdict}>{verdict}<td>{pass}<td>{fail}<td>{inconclusive}"
+            "<tr><td>{name}<td class={verdict}>{verdict}<td class=n>{pass}<td class=n>{fail}\
+             <td class=n>{inconclusive}"
         );
     }
-    *out += "</tbody></table>";
+    *out += "</tbody></table></div>";
     if rows.len() > ROWS_MAX {
         let _ = write!(out, "<p>{} more: --json has them.", rows.len() - ROWS_MAX);
     }
+    *out += "</div>";
+}
+
+/// A label and its value; a value that begins with the label says it already.
+fn label(label: &str, name: &str) -> String {
+    if name.starts_with(label) { text(name) } else { format!("{} {}", text(label), text(name)) }
 }
 
 fn labels(surveyed: &Surveyed, out: &mut String) {
     let report = &surveyed.report;
-    *out += "<section id=labels><h2>Labels and nodes</h2>";
+    *out += "<section id=labels><h2>Labels and nodes</h2><div class=beside>";
     if !report.by_label.is_empty() {
-        let label = |one: &fizeau_judge::fleet::survey::OfLabel| {
-            format!("{} {}", text(&one.label), text(&one.name))
-        };
-        table(report.by_label.iter().map(|one| (label(one), one.verdict, &one.devices)), out);
+        let row = |one: &'_ OfLabel| label(&one.label, &one.name);
+        let rows = report.by_label.iter();
+        table("Labels", rows.map(|one| (row(one), one.verdict, &one.devices)), out);
     }
     let nodes = report.by_node.iter();
-    table(nodes.map(|one| (text(&one.node), one.verdict, &one.devices)), out);
+    table("Nodes", nodes.map(|one| (text(&one.node), one.verdict, &one.devices)), out);
+    *out += "</div>";
     if let Some(presence) = &report.presence {
         let _ = write!(out, "<h3>Missing</h3><p>{} sent nothing", presence.missing.len());
         let names: Vec<String> =

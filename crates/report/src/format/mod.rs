@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod fleet_page;
 pub mod html;
 pub mod json;
+mod key;
 pub mod markdown;
 pub mod nccl_tests;
 pub mod nvbandwidth;
@@ -18,5 +19,6 @@ pub mod plot;
 pub mod png;
 pub mod superbench;
 pub mod terminal;
+mod ticks;
 
 pub use fizeau_domain::text::{clean, shorten, shorten_id};

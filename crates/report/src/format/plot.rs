@@ -4,7 +4,12 @@
 //! Colours are those of [`PALETTE`] and [`INK`], [`MUTED`], [`GRID`], which the page's style maps
 //! to lighter ones where the reader prefers a dark page.
 
-use super::{cell, clean, shorten};
+use super::{
+    cell, clean,
+    key::{self, Frame},
+    shorten,
+    ticks::{binary_ticks, decimal_ticks, even_ticks, near_ticks},
+};
 use crate::{Axis, Chart, PlottedCase, Quantity, Scale, Series, SeriesKind};
 use fizeau_domain::units::{
     Bytes, BytesPerSecond, Celsius, FlopsPerSecond, Megahertz, Seconds, Watts,
@@ -300,18 +305,27 @@ impl Drawing<'_, '_> {
         Ok(())
     }
 
-    /// The names of series without ends, in the lower right corner.
+    /// The names of series without ends, in a corner.
     fn draw_key(&self) -> Drawn {
         let Drawing { chart, root, x, y, .. } = self;
-        let (right, bottom) = self.at(x.high, y.low);
         let points: Vec<_> =
             tints(chart).into_iter().filter(|(series, ..)| is_in_key(series.kind)).collect();
-        for (line, (series, index, tint)) in points.into_iter().rev().enumerate() {
+        let names: Vec<String> =
+            points.iter().map(|(series, ..)| shorten(&clean(&series.name), NAME_MAX)).collect();
+        let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as i32;
+        let ((left, top), (right, bottom)) = (self.at(x.low, y.high), self.at(x.high, y.low));
+        let size = (60 + longest * 15, 28 + LINE * names.len() as i32);
+        let place = |(a, b): &(f64, f64)| self.at(x.place(*a), y.place(*b));
+        let drawn = chart.series.iter().filter(|series| series.kind != SeriesKind::Region);
+        let curves: Vec<Vec<(i32, i32)>> =
+            drawn.map(|series| series.points.iter().map(place).collect()).collect();
+        let Frame { right, bottom, .. } =
+            key::frame(Frame { left, top, right, bottom }, size, &curves);
+        for (line, ((_, index, tint), name)) in points.iter().zip(&names).rev().enumerate() {
             let height = bottom - 28 - LINE * line as i32;
-            let name = shorten(&clean(&series.name), NAME_MAX);
-            root.draw(&Polygon::new(marker(index, 12, (right - 24, height)), tint.filled()))?;
-            let style = text_style(tint, HPos::Right, VPos::Center);
-            root.draw_text(&name, &style, (right - 44, height))?;
+            root.draw(&Polygon::new(marker(*index, 12, (right - 24, height)), tint.filled()))?;
+            let style = text_style(*tint, HPos::Right, VPos::Center);
+            root.draw_text(name, &style, (right - 44, height))?;
         }
         Ok(())
     }
@@ -382,61 +396,6 @@ impl Span {
     fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&self.place(value))
     }
-}
-
-/// Powers of two, a power of two apart, so that 4 KiB, 64 KiB, 1 MiB follow each other.
-fn binary_ticks(low: f64, high: f64) -> Vec<f64> {
-    let step = [1, 2, 4, 8, 16].into_iter().find(|step| (high - low) / f64::from(*step) < 8.0);
-    let step = step.unwrap_or(32);
-    let (first, last) = ((low.ceil() as i32), (high.floor() as i32));
-    (first..=last).filter(|power| power.rem_euclid(step) == 0).map(f64::from).collect()
-}
-
-/// Powers of ten, with 2 and 5 between where there is room.
-fn decimal_ticks(low: f64, high: f64) -> Vec<f64> {
-    let decades = (high - low) / 10f64.log2();
-    let within: &[f64] = match decades {
-        d if d < 0.8 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
-        d if d < 2.6 => &[1.0, 2.0, 5.0],
-        d if d < 4.0 => &[1.0, 3.0],
-        _ => &[1.0],
-    };
-    let every = (decades / 8.0).ceil().max(1.0) as i32;
-    let first = (low / 10f64.log2()).floor() as i32;
-    let last = (high / 10f64.log2()).ceil() as i32;
-    let ticks: Vec<f64> = (first..=last)
-        .filter(|power| power.rem_euclid(every) == 0)
-        .flat_map(|power| within.iter().map(move |of| (of * 10f64.powi(power)).log2()))
-        .filter(|place| (low..=high).contains(place))
-        .collect();
-    if ticks.len() < 3 { narrow_ticks(low, high) } else { ticks }
-}
-
-/// Of a range within few percent: even steps of 1, 2 or 5 of a power of ten, three to seven.
-fn narrow_ticks(low: f64, high: f64) -> Vec<f64> {
-    let (low, high) = (low.exp2(), high.exp2());
-    let magnitude = 10f64.powf((high - low).log10().floor() - 1.0);
-    let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0].map(|of| of * magnitude);
-    let step = steps.into_iter().find(|step| (high - low) / step <= 6.0).unwrap_or(high - low);
-    let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
-    (first..=last).map(|n| (n as f64 * step).log2()).filter(|at| at.is_finite()).collect()
-}
-
-/// About one: even steps of the ratio itself.
-fn near_ticks(low: f64, high: f64) -> Vec<f64> {
-    let (low, high) = (low.exp2(), high.exp2());
-    let steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
-    let step = steps.into_iter().find(|step| (high - low) / step <= 8.0).unwrap_or(1.0);
-    let (first, last) = ((low / step).ceil() as i32, (high / step).floor() as i32);
-    (first..=last).map(|n| (f64::from(n) * step).log2()).filter(|at| at.is_finite()).collect()
-}
-
-/// From zero, some five steps of 1, 2 or 5.
-fn even_ticks(high: f64) -> Vec<f64> {
-    let magnitude = 10f64.powf((high / 5.0).log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|of| of * magnitude);
-    let step = steps.into_iter().find(|step| high / step <= 6.0).unwrap_or(high);
-    (0..=32).map(|n| f64::from(n) * step).take_while(|tick| *tick <= high * 1.08).collect()
 }
 
 /// A value in the digits of an axis: as few as it needs.

@@ -90,8 +90,8 @@ impl<'p> Ranking<'p> {
             Some(By::Serial) => Some(format!(
                 "The machines are compared by L1, the best tier known for all of them. Their L2 \
                  rest on different sources ({each}), and a tier that rests on measurements looks \
-                 slower than one that rests on limits. The limits of --slo are checked against L1 \
-                 too, which is optimistic."
+                 slower than one that rests on limits. Limits of time (--slo) are checked against \
+                 L1 too, which is optimistic."
             )),
             None => Some(
                 "The machines are not ranked: some have a datasheet's limits and others the best \
@@ -138,6 +138,13 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
     blocks
 }
 
+/// The limits that are asked for, in words: `TTFT 1 s, TPOT 20 ms`.
+fn kept(slo: &Slo) -> String {
+    let all = [("TTFT", slo.first_token), ("TPOT", slo.token), ("E2EL", slo.end_to_end)];
+    let word = |(name, most): (&str, Option<Seconds>)| Some(format!("{name} {}", most?));
+    all.into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
 /// Where to run, and what comes after it, in words.
 fn words(projection: &Projection, ranking: &Ranking<'_>) -> Vec<String> {
     let output = projection.demand.scenario.output;
@@ -147,9 +154,9 @@ fn words(projection: &Projection, ranking: &Ranking<'_>) -> Vec<String> {
         Some(point) => {
             let cost = side.cost(point, output, by);
             let cost = cost.map_or(String::new(), |cost| format!(", {cost:.3} $ a million tokens"));
-            let slo = match projection.demand.slo == Slo::default() {
-                true => "",
-                false => ", within the limits of --slo",
+            let slo = match kept(&projection.demand.slo) {
+                limits if limits.is_empty() => String::new(),
+                limits => format!(", within {limits}"),
             };
             format!(
                 "{}: run {} with {} at once: {:.1} tokens/s for each, {:.0} output tokens/s of \

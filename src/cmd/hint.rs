@@ -136,19 +136,35 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
     } else if let Some(word) =
         typed(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)
     {
-        match words.first().is_some_and(|verb| verb == "launch") && !word.starts_with('-') {
-            true => Some("write -- before the command of the ranks: launch -n 2 -- list".into()),
-            false => option(&word, program, words),
+        match word.starts_with('-') {
+            true => option(&word, program, words),
+            false => one_too_many(program, words),
         }
     } else if error.kind() == ErrorKind::InvalidValue
         && typed(ContextKind::InvalidValue).as_deref() == Some("png")
         && typed(ContextKind::InvalidArg).is_some_and(|arg| arg.starts_with("--format"))
     {
         Some("pictures are written beside a report: write --png DIR".into())
+    } else if let Some(variable) = typed(ContextKind::InvalidArg)
+        .filter(|_| matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation))
+        .and_then(|arg| variable_of(&arg, program, words))
+    {
+        Some(format!("the environment variable {variable} has this value"))
     } else if error.kind() == ErrorKind::ValueValidation
         && error.to_string().contains("invalid digit found in string")
     {
-        Some("write a whole number, such as 4".into())
+        let value = typed(ContextKind::InvalidValue).unwrap_or_default();
+        let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let is_short = digits.len() < value.len() && digits.parse::<f64>().is_ok();
+        Some(match is_short {
+            true => "write all digits of a whole number, such as 1000".into(),
+            false => "write a whole number, such as 4".into(),
+        })
+    } else if error.kind() == ErrorKind::ArgumentConflict
+        && words.first().is_some_and(|verb| verb == "load")
+        && typed(ContextKind::InvalidSubcommand).is_some()
+    {
+        Some("load takes one URL; `fizeau load ab URL_A URL_B` compares two servers".into())
     } else {
         return error;
     };
@@ -183,9 +199,45 @@ fn command(word: &str, program: &Command) -> Option<String> {
     names.iter().find(|(name, _)| name == found).map(|(_, whole)| whole.clone())
 }
 
-/// What an option may have meant, as a tip.
-fn option(word: &str, program: &Command, words: &[String]) -> Option<String> {
-    let word = word.split('=').next().unwrap_or(word);
+/// What a command takes beside options, where a word more was given.
+fn one_too_many(program: &Command, words: &[String]) -> Option<String> {
+    let tip = match words.first().map(String::as_str) {
+        Some("launch") => "write -- before the command of the ranks: launch -n 2 -- list",
+        Some("claim") => "a figure of several words stands in quotes: claim '4.8 TB/s' --on h200",
+        Some("project") => "one model at a time; a second machine is --vs PART",
+        Some("devices") if words.iter().any(|word| word == "--parts") => {
+            "--parts prints the whole catalogue"
+        }
+        Some("accept" | "doctor" | "discover" | "localise") => {
+            "it takes options alone; a device is --device NAME"
+        }
+        _ => "",
+    };
+    if !tip.is_empty() {
+        return Some(tip.to_owned());
+    }
+    let verb = verb_of(program, words);
+    let takes: Vec<String> = verb.get_positionals().map(|one| one.to_string()).collect();
+    match takes.as_slice() {
+        [] => Some(format!("`fizeau {}` takes options alone", verb.get_name())),
+        takes => Some(format!("`fizeau {}` takes {} alone", verb.get_name(), takes.join(" "))),
+    }
+}
+
+/// The variable of the environment that gave the value of an option, where the command line does
+/// not have it.
+fn variable_of(arg: &str, program: &Command, words: &[String]) -> Option<String> {
+    let long = arg.split(' ').next()?;
+    let of = program
+        .get_arguments()
+        .find(|one| one.get_long().is_some_and(|name| long.strip_prefix("--") == Some(name)))?;
+    let is_given = words.iter().any(|word| word.split('=').next() == Some(long));
+    let variable = of.get_env().filter(|_| !is_given)?;
+    Some(variable.to_string_lossy().into_owned())
+}
+
+/// The command that words begin with.
+fn verb_of<'p>(program: &'p Command, words: &[String]) -> &'p Command {
     let mut verb = program;
     for given in words {
         match verb.find_subcommand(given) {
@@ -194,6 +246,17 @@ fn option(word: &str, program: &Command, words: &[String]) -> Option<String> {
             None => break,
         }
     }
+    verb
+}
+
+/// What an option may have meant, as a tip.
+fn option(word: &str, program: &Command, words: &[String]) -> Option<String> {
+    let word = word.split('=').next().unwrap_or(word);
+    let digits = word.trim_start_matches('-');
+    if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Some("no value here is negative".into());
+    }
+    let verb = verb_of(program, words);
     // Lengths of prompts and answers are called the same by both kinds of tools.
     let of_verb = match words.first().map(String::as_str) {
         Some("load") => [LOAD, &[]],
@@ -264,6 +327,21 @@ mod tests {
             ("project m --on h200 --bs 8", Some("write --concurrency N")),
             ("fleet survey x --output y.html", Some("write --html FILE")),
             ("run --ranks all", Some("write a whole number, such as 4")),
+            (
+                "project m --on h200 --isl 1k",
+                Some("write all digits of a whole number, such as 1000"),
+            ),
+            ("load http://localhost:1 --rate -1", Some("no value here is negative")),
+            (
+                "claim 4.8 TB/s --on h200",
+                Some("a figure of several words stands in quotes: claim '4.8 TB/s' --on h200"),
+            ),
+            ("explain gemm stream", Some("`fizeau explain` takes <CASE> alone")),
+            ("suites quick", Some("`fizeau suites` takes options alone")),
+            (
+                "load http://localhost:1 http://localhost:2 --rate 1",
+                Some("load takes one URL; `fizeau load ab URL_A URL_B` compares two servers"),
+            ),
             ("run --threads 4", Some(ANY.iter().find(|one| one.0 == "--threads").expect("it").1)),
         ] {
             assert_eq!(tip(line).as_deref(), expected, "{line}");

@@ -68,7 +68,7 @@ use crate::{
     kernels,
     world::{NoSuchDevice, ToldByAnother},
 };
-use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand, builder::Resettable};
 use exit::{Interrupted, Usage};
 use fizeau_comm::rendezvous::MeetingError;
 use fizeau_domain::{text, units::Seconds};
@@ -161,6 +161,7 @@ pub enum Verb {
     /// Print shell completions
     Completions {
         /// The shell
+        #[arg(ignore_case = true)]
         shell: clap_complete::Shell,
     },
     /// Print the manual page
@@ -196,7 +197,7 @@ pub fn main() -> ExitCode {
     if !parent::end_with_launcher() {
         return ExitCode::from(exit::COULD_NOT_RUN);
     }
-    let command = sections::in_sections(Cli::command());
+    let command = sections::in_sections(without_empty_variables(Cli::command()));
     let parsed = command.try_get_matches().and_then(|given| Cli::from_arg_matches(&given));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -204,6 +205,10 @@ pub fn main() -> ExitCode {
     };
     for note in old_names::notes(&words()) {
         say(&note);
+    }
+    let is_of_variable = !words().iter().any(|word| word.starts_with("--data"));
+    if let Some(data) = cli.global.data.as_ref().filter(|data| is_of_variable && !data.is_dir()) {
+        say(&format!("FIZEAU_DATA={} stands for --data", output::shown(data)));
     }
     let result = match cli.verb {
         None => print(NEXT),
@@ -265,7 +270,9 @@ pub fn main() -> ExitCode {
 /// Where it is wrong, or asks for help: then no rank starts.
 fn command_of_ranks(words: &[String]) -> Result<Cli, clap::Error> {
     let program = std::iter::once("fizeau");
-    Cli::try_parse_from(program.chain(words.iter().map(String::as_str)))
+    let command = without_empty_variables(Cli::command());
+    let given = command.try_get_matches_from(program.chain(words.iter().map(String::as_str)))?;
+    Cli::from_arg_matches(&given)
 }
 
 impl launch::RanksCommand for Cli {
@@ -285,6 +292,14 @@ impl launch::RanksCommand for Cli {
             _ => None,
         }
     }
+}
+
+/// An empty variable of the environment is as one that is not set.
+fn without_empty_variables(program: clap::Command) -> clap::Command {
+    program.mut_args(|arg| {
+        let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|it| it.is_empty());
+        if is_empty { arg.env(Resettable::Reset) } else { arg }
+    })
 }
 
 /// The same with the nearest word of this program as its tip.

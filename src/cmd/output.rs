@@ -79,13 +79,22 @@ fn say_after(start: &str, text: &str) {
 pub const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
 
 /// What Linux says of an error, by its number, in words that say what to look at.
-const OS_ERRORS: [(&str, &str); 6] = [
+const OS_ERRORS: [(&str, &str); 12] = [
     (NO_SUCH_FILE, "there is no such file or directory"),
     ("Permission denied (os error 13)", "permission denied: this user may not use it"),
     ("File exists (os error 17)", "there is something of this name already, which is no directory"),
     ("Not a directory (os error 20)", "it is, or lies below, a file that is no directory"),
     ("Is a directory (os error 21)", "it is a directory, and a file is needed"),
     ("Too many open files (os error 24)", "too many open files: raise `ulimit -n`"),
+    ("Too many levels of symbolic links (os error 40)", "a symbolic link that leads to itself"),
+    ("File name too long (os error 36)", "a name of a file that is too long"),
+    (
+        "Read-only file system (os error 30)",
+        "the file system can only be read: choose another --out",
+    ),
+    ("No space left on device (os error 28)", "the disk is full"),
+    ("Disk quota exceeded (os error 122)", "the disk quota of this user is used up"),
+    ("Exec format error (os error 8)", "it is no program of this machine"),
 ];
 
 /// The same without the numbers of the operating system's errors.

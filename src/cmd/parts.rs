@@ -45,7 +45,7 @@ pub fn part_called<'a>(
             }
             let near = near::hint(name, catalogue.parts.iter().map(|part| part.id.as_str()));
             Err(Usage(format!(
-                "{option} {name}: no part has this name{near}, and there is no such record; \
+                "{option} {name:?}: no part has this name{near}, and there is no such record; \
                  `fizeau devices --parts` prints the catalogue"
             )))
         }

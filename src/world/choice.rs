@@ -205,6 +205,13 @@ pub fn is_gpu(name: &str) -> bool {
     matches!(name.split(':').next(), Some("cuda" | "hip"))
 }
 
+/// How a GPU is named, by the number that a name holds: `cuda:1` for `GPU1`.
+fn numbered(name: &str) -> String {
+    let digits: String = name.chars().filter(char::is_ascii_digit).take(4).collect();
+    let number = if digits.is_empty() { "0" } else { &digits };
+    format!("cuda:{number}, hip:{number}")
+}
+
 fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
     let found = BACKENDS.iter().find(|backend| backend.name() == family);
     Ok(*found.ok_or_else(|| {
@@ -219,8 +226,11 @@ fn backend(family: &str) -> anyhow::Result<&'static dyn Backend> {
             true => NoSuchDevice("only `fizeau run` measures several devices: name one".into()),
             false => {
                 let near = near::hint(family, BACKENDS.iter().map(|backend| backend.name()));
-                let why = format!("no backend is called {family:?}{near}; there are: {known}");
-                NoSuchDevice(why)
+                NoSuchDevice(format!(
+                    "no device is called {family:?}{near}; there are: {known}, with a number \
+                     behind it where there are several ({})",
+                    numbered(family)
+                ))
             }
         }
     })?)
@@ -240,6 +250,11 @@ pub fn open(name: &str) -> anyhow::Result<Box<dyn Device>> {
     }
     let (family, ordinal) = name.split_once(':').unwrap_or((name, "0"));
     let backend = backend(family)?;
+    // Before the driver is looked for, which may be missing.
+    if ordinal.contains(',') {
+        let why = format!("{name:?} is not one device: name one, or all, or give --device again");
+        return Err(NoSuchDevice(why).into());
+    }
     let count = backend.devices().with_context(|| format!("cannot open {name}"))?.len();
     match ordinal.parse::<u32>() {
         Ok(ordinal) if (ordinal as usize) < count => {

@@ -3,10 +3,12 @@
 //! system.
 
 use crate::program::Place;
-use std::{fmt::Write as _, fs};
+use std::{fmt::Write as _, fs, os::unix::fs::symlink};
 
 /// Command lines, by what is wrong with them. `empty` is a directory without files, `text` a file
-/// of one word, `nothere` does not exist.
+/// of one word, `zero` one of no bytes, `obj.json` an empty object, `loop` a link to itself;
+/// `nothere` does not exist. Words in single quotes are one; what stands before the command is of
+/// the environment.
 const MISTAKES: &[(&str, &[&str])] = &[
     (
         "commands",
@@ -208,20 +210,132 @@ const MISTAKES: &[(&str, &[&str])] = &[
             "load http://localhost:1 --trace nothere",
             "load http://localhost:1 --api-key-file nothere",
             "project llama-3.1-8b --on empty",
+            "report zero",
+            "report obj.json",
+            "report loop",
+            "compare zero text",
+            "verify zero",
+            "list --data empty",
+            "list --suite zero",
+            "accept --profile obj.json",
+            "accept --resume nothere",
+            "accept --resume empty",
+            "profile learn obj.json",
+            "load report obj.json",
+            "load report zero",
+            "project obj.json --on h200",
+            "project zero --on h200",
+            "fleet survey loop",
+            "fleet survey zero",
+            "fleet survey empty --labels nothere",
+            "fleet simulate nothere.toml",
+            "fleet simulate text",
+            "fleet retest empty",
+            "claim --from zero",
+            "load http://localhost:1 --rate 1 --api-key-file empty",
+        ],
+    ),
+    (
+        "words too many",
+        &[
+            "claim 4.8 TB/s --on h200",
+            "load http://localhost:1 http://localhost:2 --rate 1",
+            "accept host",
+            "doctor x",
+            "devices --parts h200",
+            "verify empty empty",
+            "explain gemm stream",
+            "project llama-3.1-8b llama-3.1-70b --on h200",
+            "run --suite quick,full",
+            "accept --profile h200-sxm,derived-host",
+            "claim 4.8TB/s --on h200,mi300x",
+            "run --device cuda:0,cuda:1",
+            "load http://localhost:1 --concurrency 8 --rate 4",
+            "load ab http://localhost:1",
+        ],
+    ),
+    (
+        "numbers and names",
+        &[
+            "load http://localhost:1 --rate -1",
+            "load http://localhost:1 --rate 1 --duration -5s",
+            "compare text text --least-effect -1",
+            "project llama-3.1-8b --on h200 --isl 1k",
+            "project llama-3.1-8b --on h200 --memory-share 90",
+            "project llama-3.1-8b --on h200 --layout TP",
+            "run --device 0",
+            "run --device GPU1",
+            "claim 4.8TB/s --on ''",
+            "claim '' --on h200",
+            "claim '-5 TB/s' --on h200",
+            "claim 4800 --on h200",
+            "claim '4.8 GB' --on h200",
+            "launch -n 1 -- list",
+            "launch -n 99999 -- list",
+            "load http://",
+            "load http://host:99999",
+            "load http://localhost:1 --rate 1 --header bad",
+            "load http://localhost:1 --rate 1 --set temperature",
+            "load ab http://localhost:1 http://localhost:1 --rounds 1",
+            "load serve --port 99999",
+            "load serve --slots 0",
+            "load serve --fault 600/2",
+            "discover --budget 0s",
+            "discover --gemm 1",
+            "completions",
+        ],
+    ),
+    (
+        "environment",
+        &[
+            "FIZEAU_DATA=nothere list",
+            "FIZEAU_DATA=text list",
+            "FIZEAU_PROGRESS=loud list",
+            "FIZEAU_KERNELS_FROM=nothere list",
+            "RANK=x WORLD_SIZE=2 run --out out",
+            "PMI_RANK=x PMI_SIZE=2 run --out out",
+            "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=5 run --out out",
         ],
     ),
 ];
+
+/// The variables and the words of a line.
+fn parts(line: &str) -> (Vec<(String, String)>, Vec<String>) {
+    // What stands between quotes is every second piece.
+    let mut words: Vec<String> = Vec::new();
+    for (at, piece) in line.split('\'').enumerate() {
+        match at % 2 {
+            1 => words.push(piece.to_owned()),
+            _ => words.extend(piece.split_whitespace().map(str::to_owned)),
+        }
+    }
+    let is_variable = |word: &String| {
+        word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_')
+        })
+    };
+    let first = words.iter().take_while(|word| is_variable(word)).count();
+    let variables = words.drain(..first).filter_map(|word| {
+        word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+    });
+    (variables.collect(), words)
+}
 
 #[test]
 fn mistakes_are_told_what_to_write_instead() {
     let place = Place::new();
     fs::create_dir(place.path("empty")).expect("a directory");
     fs::write(place.path("text"), "hello\n").expect("a file");
+    fs::write(place.path("zero"), "").expect("a file");
+    fs::write(place.path("obj.json"), "{}\n").expect("a file");
+    symlink("loop", place.path("loop")).expect("a link");
     let mut all = String::new();
     for (of, lines) in MISTAKES {
         let _ = writeln!(all, "# {of}");
         for line in *lines {
-            let output = place.fizeau(line.split(' ')).output().expect("the program starts");
+            let (variables, words) = parts(line);
+            let mut command = place.fizeau(words);
+            let output = command.envs(variables).output().expect("the program starts");
             let code = output.status.code().expect("an exit code");
             let words = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
             let words = words.concat();

@@ -365,8 +365,8 @@ fn what_is_no_record_is_refused_with_its_line() {
         (with_median("1e308"), "1e308 s for "),
         (with_median("5e-324"), "no case is measured in that time"),
         (with_contrast("5e-324"), "no case is measured in that time"),
-        (String::new(), "it has no header"),
-        ("PNG".into(), "it has no header"),
+        (String::new(), "it is empty"),
+        ("PNG".into(), "it does not begin with the header"),
     ] {
         let error = refusal(text);
         assert!(error.contains(words), "{error} lacks {words}");

@@ -54,6 +54,11 @@ pub fn nearest<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Ve
 
 /// The nearest names as words behind an error: " (nearest: a, b)"; empty where none is near.
 pub fn hint<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    let mut words = wanted.split([',', ' ']).filter(|word| !word.is_empty());
+    if wanted.contains(',') && words.all(|word| !nearest(word, names.iter().copied()).is_empty()) {
+        return " (several names in one: name one, or repeat the option)".to_owned();
+    }
     match nearest(wanted, names) {
         none if none.is_empty() => String::new(),
         names => format!(" (nearest: {})", names.join(", ")),

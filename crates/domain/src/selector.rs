@@ -1,7 +1,11 @@
 //! Selectors: globs over case ids, such as `gemm/bf16/*`.
 
-use crate::text::shorten;
+use crate::{
+    near::nearest,
+    text::{for_shells, shorten},
+};
 use globset::{Glob, GlobSet};
+use std::collections::BTreeSet;
 
 /// Which cases a run is about. Several are joined by "or"; one that starts with `!` excludes.
 #[derive(Clone, Debug)]
@@ -41,7 +45,7 @@ pub enum SelectorError {
         count: usize,
     },
     /// It excludes nothing.
-    #[error("{selector:?} excludes none of the {count} cases that are selected without it{near}")]
+    #[error("{selector:?} excludes none of the cases that are selected without it ({count}){near}")]
     NothingExcluded {
         /// As it was given.
         selector: String,
@@ -137,9 +141,45 @@ impl Part {
     }
 }
 
+/// What was typed otherwise than selectors are, as the end of a sentence: several in one, another
+/// case, a slash or a `!` too many, a letter off.
+fn slip(selector: &str, ids: &[String]) -> Option<String> {
+    let selects = |text: &str| {
+        let parsed = Selector::parse(&[text.to_owned()]).ok()?;
+        // Not by `all_select`, which asks for slips where nothing is selected.
+        let is_there = parsed.wanted.iter().any(|one| one.matches_any(ids));
+        is_there.then(|| for_shells(text))
+    };
+    if selector.is_empty() {
+        return Some(": it is empty".into());
+    }
+    let is_glob = selector.contains(['{', '[']);
+    let words: Vec<&str> = selector.split([',', ' ']).filter(|word| !word.is_empty()).collect();
+    if words.len() > 1 && !is_glob {
+        let all: Option<Vec<String>> = words.into_iter().map(selects).collect();
+        return all.map(|all| format!(": write them one by one, {}", all.join(" ")));
+    }
+    let plain = selector.trim_matches(['/', '!', ' ', ',']).to_ascii_lowercase();
+    if plain != selector
+        && let Some(meant) = selects(&plain)
+    {
+        return Some(format!(" (did you mean {meant}?)"));
+    }
+    // A word that stands within ids.
+    let segments: BTreeSet<&str> = ids.iter().flat_map(|id| id.split('/')).collect();
+    let is_word = !selector.contains(['*', '?', '/']) && !is_glob;
+    let near = nearest(selector, segments.into_iter().filter(|_| is_word)).into_iter().next()?;
+    let wanted = if selects(near).is_some() { near.to_owned() } else { format!("*{near}*") };
+    let is_there = ids.iter().any(|id| id.contains(selector));
+    selects(&wanted).filter(|_| !is_there).map(|meant| format!(" (did you mean {meant}?)"))
+}
+
 /// What a selector may have meant: a word within ids, else the ids that share most of their
 /// beginning with it.
 fn near(selector: &str, ids: &[String]) -> String {
+    if let Some(words) = slip(selector, ids) {
+        return words;
+    }
     let within = format!("*{selector}*");
     let is_word = !selector.is_empty() && !selector.contains(['*', '?', '[', '{']);
     let count = ids.iter().filter(|id| is_word && id.contains(selector)).count();
@@ -195,6 +235,32 @@ mod tests {
     }
 
     #[test]
+    fn slips_lead_to_what_was_meant() {
+        let ids = ["gemm/bf16/8x8x8/plain", "gemm/f32/8x8x8/plain", "stream/copy/1MiB/1u/plain"];
+        let ids = ids.map(str::to_owned);
+        for (slip, words) in [
+            ("GEMM", "(did you mean gemm?)"),
+            ("Gemm/BF16", "(did you mean gemm/bf16?)"),
+            ("/gemm", "(did you mean gemm?)"),
+            ("gemm,stream", ": write them one by one, gemm stream"),
+            ("gemm stream", ": write them one by one, gemm stream"),
+            ("stram", "(did you mean stream?)"),
+            ("bf17", "(did you mean '*bf16*'?)"),
+            ("", ": it is empty"),
+            ("!", ": it is empty"),
+            ("!!gemm", "(did you mean gemm?)"),
+            ("!GEMM", "(did you mean gemm?)"),
+            ("bf16", "('*bf16*' selects 1)"),
+            ("stream/read", "(nearest: stream/copy/1MiB/1u/plain)"),
+        ] {
+            let error = selector(&[slip]).all_select(&ids).expect_err(slip).to_string();
+            assert!(error.contains(words), "{slip}: {error}");
+        }
+        let far = selector(&["nothing-like-it"]).all_select(&ids).expect_err("it is far");
+        assert!(!far.to_string().contains("mean"), "{far}");
+    }
+
+    #[test]
     fn nothing_selected_is_said_with_what_is_near() {
         let ids = ["gemm/f32/8x8x8/plain".to_owned(), "stream/copy/1MiB/1u/plain".to_owned()];
         let error = selector(&["f32"]).all_select(&ids).expect_err("selects nothing");
@@ -203,10 +269,10 @@ mod tests {
         assert!(error.to_string().contains("nearest: gemm/f32/8x8x8/plain"), "{error}");
         assert!(selector(&["!*"]).all_select(&ids).is_err());
         let error = selector(&["!f32"]).all_select(&ids).expect_err("excludes nothing");
-        assert!(error.to_string().contains("\"!f32\" excludes none of the 2"), "{error}");
+        assert!(error.to_string().contains("\"!f32\" excludes none of the cases"), "{error}");
         assert!(error.to_string().contains("('*f32*' selects 1)"), "{error}");
         let error = selector(&["gemm", "!stream"]).all_select(&ids).expect_err("excludes nothing");
-        assert!(error.to_string().contains("\"!stream\" excludes none of the 1"), "{error}");
+        assert!(error.to_string().contains("\"!stream\" excludes none of the cases"), "{error}");
         assert_eq!(selector(&["!gemm"]).all_select(&ids), Ok(()));
         assert!(Selector::parse(&["[".to_owned()]).is_err());
         // More than an expression can hold, which globset alone answers with a panic.

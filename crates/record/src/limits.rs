@@ -5,6 +5,23 @@
 use fizeau_domain::text::shorten;
 use serde_json::{Map, Value};
 
+/// What is wrong with a file of another kind.
+const NO_HEADER: &str = "it does not begin with the header of a record (name the directory of a \
+                         run, or the record.jsonl in it)";
+
+/// Why a line is refused, by its number. What the first line lacks is what a file of another kind
+/// lacks.
+pub(super) fn refusal(number: usize, error: &serde_json::Error) -> String {
+    let why = error.to_string();
+    let is_other = error.is_syntax() || error.is_eof() || why.starts_with("missing field `line`");
+    if number == 1 && is_other { NO_HEADER.into() } else { why }
+}
+
+/// Why a text without a header is no record.
+pub(super) fn without_header(text: &[u8]) -> &'static str {
+    if text.is_empty() { "it is empty" } else { NO_HEADER }
+}
+
 /// What of a line is beyond a limit of its schema, and where; none where nothing is.
 pub(super) fn fault(schema: &Value, line: &Value) -> Option<String> {
     let Fault { place, why } = Limits { schema }.fault(schema, line)?;

@@ -422,7 +422,7 @@ pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Re
     let lines = whole(text);
     for (index, text) in lines.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
-        let refuse = |error: serde_json::Error| malformed(number, &error.to_string());
+        let refuse = |error: serde_json::Error| malformed(number, &limits::refusal(number, &error));
         if text.len() > LINE_MAX || text::json_memory(text) > LINE_MEMORY_MAX {
             let mebibytes = [text.len() as u64, LINE_MEMORY_MAX].map(|bytes| bytes >> 20);
             let [long, most] = mebibytes;
@@ -456,7 +456,7 @@ pub(super) fn parse(versions: &[Version], path: &Path, text: &[u8]) -> Result<Re
         taken.map_err(|why| malformed(number, &why))?;
     }
     let Reading { mut record, thinned, .. } =
-        read.ok_or_else(|| malformed(1, "it has no header"))?;
+        read.ok_or_else(|| malformed(1, limits::without_header(text)))?;
     if thinned > 0 {
         let cases = if thinned == 1 { "case keeps" } else { "cases keep" };
         record.notes.push(format!(

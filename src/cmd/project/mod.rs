@@ -9,6 +9,7 @@ use super::{
     global::Global,
     models::{self, LoadArgs},
     parts,
+    share::Share,
 };
 use crate::data::Catalogue;
 use clap::Args;
@@ -79,10 +80,10 @@ pub struct ProjectArgs {
     #[arg(long)]
     pub no_published: bool,
     /// The share of memory that weights and KV cache may take
-    #[arg(long, allow_negative_numbers = true, value_name = "SHARE", default_value_t = 0.9)]
-    pub memory_share: f64,
+    #[arg(long, allow_negative_numbers = true, value_name = "SHARE", default_value_t = Share(0.9))]
+    pub memory_share: Share,
     /// Output format [default: terminal, or by the name of --out; json with --json]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = document::document_format())]
     pub format: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
@@ -210,7 +211,7 @@ pub fn run(args: &ProjectArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let name = args.model.as_deref().unwrap_or_default();
     let model = args.load.model(name, &catalogue)?;
-    let scenario = args.load.scenario(&model, args.memory_share)?;
+    let scenario = args.load.scenario(&model, args.memory_share.0)?;
     let offers = offers(args, &catalogue, &model)?;
     let slo =
         args.slo.as_deref().map_or(Ok(Slo::default()), |text| models::times("--slo", text))?;

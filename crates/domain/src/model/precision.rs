@@ -40,6 +40,7 @@ impl Precision {
     /// In words: what is no format or no module, or stands twice.
     pub fn stored_as(mut self, text: &str) -> Result<Precision, String> {
         let mut seen = BTreeSet::new();
+        let text = &*text.to_ascii_lowercase();
         for part in text.split(',') {
             let place = part.split_once('=').map_or("all linear layers", |(name, _)| name);
             if !seen.insert(place) {

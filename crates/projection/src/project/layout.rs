@@ -174,9 +174,10 @@ impl std::str::FromStr for Layout {
                  {DEVICES_MAX} devices at most"
             )
         };
-        let (replicas, split) = match text.split_once('x') {
+        let lower = text.to_ascii_lowercase();
+        let (replicas, split) = match lower.split_once('x') {
             Some((replicas, split)) => (replicas.parse().map_err(|_| refuse())?, split),
-            None => (1, text),
+            None => (1, &*lower),
         };
         let number = |text: &str| {
             let number = text.parse::<u32>().ok();

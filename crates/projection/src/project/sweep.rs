@@ -52,7 +52,7 @@ impl Scenario {
             ));
         }
         if !(0.01..=1.0).contains(&self.memory_share) {
-            return Err("--memory-share is from 0.01 to 1".into());
+            return Err("--memory-share is from 0.01 to 1; write 0.9 or 90%".into());
         }
         let all = u64::from(self.input) + u64::from(self.output);
         match model.context {

@@ -76,7 +76,7 @@ pub struct ClaimArgs {
     #[arg(long, value_enum, value_name = "ANSWER")]
     pub fail_on: Vec<AnswerName>,
     /// Output format [default: terminal, or by the name of --out; json with --json]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = document::document_format())]
     pub format: Option<ReportFormat>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]

@@ -5,6 +5,7 @@ use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use fizeau_domain::text;
 use fizeau_record::Record;
 use fizeau_report::{
     self as report, About, Document,
@@ -37,6 +38,19 @@ pub enum ReportFormat {
     Nvbandwidth,
     /// A line for the results-summary.jsonl of SuperBench.
     Superbench,
+}
+
+impl ReportFormat {
+    /// Whether it is the form of another program, which has the cases of one run.
+    fn is_of_cases(self) -> bool {
+        use ReportFormat::{
+            Csv, Html, Json, Markdown, NcclTests, Nvbandwidth, Superbench, Terminal,
+        };
+        match self {
+            NcclTests | Nvbandwidth | Superbench => true,
+            Terminal | Markdown | Csv | Json | Html => false,
+        }
+    }
 }
 
 /// How the names of files end, and what is written to them.
@@ -93,9 +107,7 @@ pub fn format_without_cases(
     what: &str,
 ) -> Result<ReportFormat, Usage> {
     match format_of(flag, out, global)? {
-        format @ (ReportFormat::NcclTests
-        | ReportFormat::Nvbandwidth
-        | ReportFormat::Superbench) => {
+        format if format.is_of_cases() => {
             let name = format.to_possible_value();
             let name = name.as_ref().map_or("this", |value| value.get_name());
             Err(Usage(format!("{name} has no form for {what}: choose --format json")))
@@ -104,12 +116,12 @@ pub fn format_without_cases(
     }
 }
 
-/// The formats of a document that is not of one run: all but nccl-tests', which has the collectives
-/// of a run alone.
+/// The formats of a document that is not of one run: all but those of other programs, which have
+/// the cases of a run alone. No other one is offered where it would be refused.
 pub fn document_format() -> impl TypedValueParser<Value = ReportFormat> {
     let of_documents = ReportFormat::value_variants()
         .iter()
-        .filter(|format| **format != ReportFormat::NcclTests)
+        .filter(|format| !format.is_of_cases())
         .filter_map(ValueEnum::to_possible_value);
     PossibleValuesParser::new(of_documents).map(|name| {
         // The parser lets through no other name.
@@ -161,6 +173,16 @@ pub fn window(global: &Global) -> Terminal {
     let colour = if global.colours() { Colour::Ansi } else { Colour::Never };
     Terminal { width, colour }
 }
+
+/// Lines of a verdict for standard output: in a window they are broken between words, and in a pipe
+/// or a file each stays one line.
+pub fn lines_in_window(lines: &str, global: &Global) -> String {
+    let width = window(global).width;
+    lines.lines().map(|line| text::wrap(line, width, HANGING) + "\n").collect()
+}
+
+/// Columns before what goes over to the next line.
+const HANGING: usize = 6;
 
 /// The terminal that a text is rendered for: none where it goes into the file `out`.
 pub fn terminal(out: Option<&Path>, global: &Global) -> Terminal {

@@ -197,7 +197,7 @@ fn a_claim_that_cannot_be_read_is_a_clear_error() {
         (&["4.8 TB/s", "--on", "h200", "--isl", "8"], "has no isl"),
         (&["9 tok/s", "--on", "h200", "--model", "llama-9"], "llama-9"),
         (&["9 tok/s", "--on", "h200", "--gpus", "-1"], "--gpus"),
-        (&["9 tok/s", "--on", "h200", "--format", "nccl-tests"], "no form for claims"),
+        (&["9 tok/s", "--on", "h200", "--format", "nccl-tests"], "possible values: terminal"),
         (&["--from", empty], "no claim"),
         (&["--from", empty, "--gpus", "8"], "--gpus"),
     ] {

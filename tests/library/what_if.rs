@@ -333,7 +333,7 @@ fn a_wrong_what_if_is_a_clear_error() {
         (["--seen", "e2el=3s"], "ttft and tpot"),
         (["--seen", "tpot=-3s"], "write ttft="),
         (["--on", "results/epyc-9005/2026-11-21-kvm-2-cores+nowhere"], "there is no record"),
-        (["--format", "nccl-tests"], "no form for projections"),
+        (["--format", "nccl-tests"], "possible values: terminal"),
     ] {
         assert_refused(&fizeau(&[&ASKED[..], &more].concat()), words);
     }

@@ -62,7 +62,7 @@ pub struct DiscoverArgs {
     #[arg(long, alias = "seconds", value_name = "TIME", requires = "gemm", value_parser = budget)]
     pub budget: Option<Seconds>,
     /// Output format [default: terminal; json with --json]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = document::document_format())]
     pub format: Option<ReportFormat>,
     /// Leave the host's name and the UUID of a GPU out of the record
     #[arg(long)]

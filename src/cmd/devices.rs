@@ -333,7 +333,8 @@ fn contradictions(properties: &Properties, part: &Part) -> Option<String> {
     if !part.is_host()
         && let Some(units) = part.units.filter(|&units| units != properties.units)
     {
-        said.push(format!("{} units where the part has {units}", properties.units));
+        let own = counted(properties.units as usize, "unit");
+        said.push(format!("{own} where the part has {units}"));
     }
     if let Some(memory) = part.memory.filter(|_| !part.is_host()) {
         let share = properties.memory.0 as f64 / memory.0 as f64;

@@ -11,7 +11,10 @@ use anyhow::Context;
 use clap::Args;
 use fizeau_comm::{mpi::abi, private, random::random, watchdog::neighbours};
 use fizeau_device::clock::{self, Moment};
-use fizeau_domain::{text::hex, units::Seconds};
+use fizeau_domain::{
+    text::{counted, hex},
+    units::Seconds,
+};
 use rustix::process::Signal;
 use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
@@ -75,7 +78,9 @@ pub fn run<C: RanksCommand>(
 ) -> anyhow::Result<ExitCode> {
     let size = u64::from(args.ranks) * u64::from(args.nodes);
     if !(2..=1024).contains(&size) || args.ranks == 0 {
-        return Err(Usage(format!("{size} ranks: a world has 2 to 1024")).into());
+        return Err(
+            Usage(format!("{}: a world has 2 to 1024", counted(size as usize, "rank"))).into()
+        );
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let command = parse(&args.command)?;

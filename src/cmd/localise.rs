@@ -15,6 +15,7 @@ use clap::Args;
 use fizeau_device::clock;
 use fizeau_domain::{
     labels::Labels,
+    text::counted,
     text::{self, clean},
     units::{Bytes, Seconds},
 };
@@ -242,7 +243,9 @@ fn label(places: &mut [RankPlace], args: &LocaliseArgs) -> anyhow::Result<()> {
 fn announce_plan(plan: &Plan<'_>, args: &LocaliseArgs) {
     let (ranks, rounds, size) = (plan.ranks, args.rounds, args.size);
     say(&format!(
-        "{ranks} ranks, {rounds} rounds of {size} planned; {} more follow on doubt",
+        "{}, {} of {size} planned; {} more follow on doubt",
+        counted(ranks as usize, "rank"),
+        counted(rounds as usize, "round"),
         plan::FURTHER
     ));
     if let Some(kind) = plan.apart {

@@ -24,6 +24,7 @@ use fizeau_device::{DeviceError, Result, Threads};
 use fizeau_domain::{
     case::{Collective, CollectivePoint, KernelName},
     dtype::Dtype,
+    text::counted,
     units::Bytes,
 };
 use half::bf16;
@@ -70,7 +71,11 @@ impl Communicator for ThreadRanks<'_> {
     ) -> Result<()> {
         let exchange = ThreadCollective::new(collective, dtype, message, ranks)?;
         if ranks.len() != self.ranks as usize {
-            let why = format!("{} ranks give buffers in a world of {}", ranks.len(), self.ranks);
+            let why = format!(
+                "buffers of {}, in a world of {}",
+                counted(ranks.len(), "rank"),
+                self.ranks
+            );
             return Err(refused(collective, why));
         }
         self.threads.run_together(self.ranks, &|index, synchronise| {

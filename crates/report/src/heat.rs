@@ -5,6 +5,7 @@ use fizeau_domain::{
     case::{AttentionPoint, Case, GemmPoint, GroupedPoint, Point},
     dtype::Dtype,
     outcome::Measurement,
+    text::counted,
 };
 use fizeau_record::Record;
 use std::collections::{HashMap, HashSet};
@@ -103,7 +104,7 @@ fn shape(point: &GemmPoint) -> String {
 
 fn groups(point: &GroupedPoint) -> String {
     let GroupedPoint { m, n, k, groups, routing, .. } = point;
-    format!("{m} x {n} x {k}, {groups} groups, {routing}")
+    format!("{m} x {n} x {k}, {}, {routing}", counted(*groups as usize, "group"))
 }
 
 fn sequence(p: &AttentionPoint) -> String {

@@ -77,7 +77,7 @@ pub fn document(runs: &[GpuRun]) -> Document {
     let title = first.map_or("GPUs side by side".into(), |record| {
         let host = record.header.environment.host.as_ref();
         let host = host.map(|host| format!(" of {host}")).unwrap_or_default();
-        format!("{} GPUs{host}, side by side", runs.len())
+        format!("{}{host}, side by side", counted(runs.len(), "GPU"))
     });
     let subtitle = first.map(subtitle).unwrap_or_default();
     let mut document = Document { title, subtitle, blocks };

@@ -5,6 +5,7 @@ use crate::cmd::{disk, exit::Usage, global::Global, output};
 use anyhow::Context as _;
 use clap::Args;
 use fizeau_device::clock;
+use fizeau_domain::text::counted;
 use fizeau_judge::fleet::{
     component::Kind,
     planted::{Fleet, device_name, node_name},
@@ -60,10 +61,10 @@ pub fn run(args: &SimulateArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let values = recipe.repeats * recipe.metrics.len() * args.gpus as usize;
     if values > VALUES_MAX {
         let words = format!(
-            "--gpus {}: with {} repeats of {} metrics this is more than {VALUES_MAX} values",
+            "--gpus {}: with {} of {} this is more than {VALUES_MAX} values",
             args.gpus,
-            recipe.repeats,
-            recipe.metrics.len()
+            counted(recipe.repeats, "repeat"),
+            counted(recipe.metrics.len(), "metric")
         );
         return Err(Usage(words).into());
     }
@@ -158,23 +159,22 @@ fn write_fleet(recipe: &Recipe, args: &SimulateArgs, folder: &Path) -> anyhow::R
     }
     let shown = output::shown(folder);
     output::print(&format!(
-        "{shown}: {} of {} GPUs sent {} metrics. Next: fizeau fleet survey {shown}/store --labels \
+        "{shown}: {} of {} GPUs sent {}. Next: fizeau fleet survey {shown}/store --labels \
          {shown}/labels.csv --expected {shown}/expected.csv",
         sent().count(),
         fleet.len(),
-        metrics.len()
+        counted(metrics.len(), "metric")
     ))
 }
 
 /// The scores as a table of Markdown.
 fn table(scores: &Scores, recipe: &Recipe) -> String {
     let mut out = format!(
-        "{} fleets of {} GPUs, {} metrics, {} repeats of each. {:.2} % of the GPUs sent \
-         nothing.\n\n",
-        scores.fleets,
-        scores.gpus,
-        recipe.metrics.len(),
-        recipe.repeats,
+        "{} of {}, {}, {} of each. {:.2} % of the GPUs sent nothing.\n\n",
+        counted(scores.fleets, "fleet"),
+        counted(scores.gpus, "GPU"),
+        counted(recipe.metrics.len(), "metric"),
+        counted(recipe.repeats, "repeat"),
         100.0 * scores.missing as f64 / (scores.gpus * scores.fleets).max(1) as f64
     );
     out += "| rule | precision | recall | false discoveries of a fleet, mean | fleets with a false \

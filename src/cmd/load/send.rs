@@ -478,7 +478,8 @@ fn first_lines(text: &str, rows: &Path) -> String {
     }
     let kept: Vec<&str> = text.lines().take(LINES_MAX - 1).collect();
     let left = count - kept.len();
-    let where_else = format!("and {left} lines more: fizeau load report {}", shown(rows));
+    let left = counted(left, "more line");
+    let where_else = format!("and {left}: fizeau load report {}", shown(rows));
     format!("{}\n{where_else}\n", kept.join("\n"))
 }
 

@@ -1,7 +1,7 @@
 //! What `fizeau localise` says: as words, and as `--json` has it.
 
 use super::LocaliseArgs;
-use fizeau_domain::{spec::STUB, units::Bytes};
+use fizeau_domain::{spec::STUB, text::counted, units::Bytes};
 use fizeau_judge::localise::{
     self, Answer, Findings, Group, GroupOf, Inside, Layout, Named,
     power::{self, Fault},
@@ -345,10 +345,10 @@ fn group_words(group: &SlowGroup, measured: &Measured, rate: &str) -> String {
         (Some([kind, name]), _) => {
             let also: String =
                 group.also.iter().map(|also| format!(", which is {also} too,")).collect();
-            format!("{kind} {name}{also}: {slow} of its {size} ranks")
+            format!("{kind} {name}{also}: {slow} of its {}", counted(size, "rank"))
         }
-        (None, Some(host)) => format!("{slow} of the {size} ranks of {host}"),
-        (None, None) => format!("{slow} of the {size} ranks {first} to {last}"),
+        (None, Some(host)) => format!("{slow} of {size} ranks of {host}"),
+        (None, None) => format!("{slow} of {size} ranks {first} to {last}"),
     };
     let inside = match group.slow_inside {
         Some(false) => ", and fast among themselves",
@@ -373,8 +373,8 @@ fn group_words(group: &SlowGroup, measured: &Measured, rate: &str) -> String {
 fn nobody(found: &Found, measured: &Measured) -> String {
     let ranks = found.ranks.len();
     let rounds = match measured.has_rounds() {
-        true => format!("{} rounds", found.rounds),
-        false => format!("{} exchanges", measured.exchanges.len()),
+        true => counted(found.rounds as usize, "round"),
+        false => counted(measured.exchanges.len(), "exchange"),
     };
     let size = found.size_bytes.map(|size| format!(" of {size}")).unwrap_or_default();
     let what = match (&found.undecided, found.least_loss) {
@@ -390,7 +390,7 @@ fn nobody(found: &Found, measured: &Measured) -> String {
         ),
         (None, None) => "nobody is slow".into(),
     };
-    format!("{ranks} ranks, {rounds}{size}: {what}")
+    format!("{}, {rounds}{size}: {what}", counted(ranks, "rank"))
 }
 
 /// What is slower by less than the least effect.
@@ -434,7 +434,7 @@ fn needed(found: &Found) -> Option<String> {
     let jitter = found.jitter?;
     let Needed { loss, presence, rounds } = found.needed;
     let rounds = match rounds {
-        Some(rounds) => format!("needs {rounds} rounds"),
+        Some(rounds) => format!("needs {}", counted(rounds as usize, "round")),
         None => "is not found by 100 rounds".into(),
     };
     Some(format!(

@@ -7,6 +7,7 @@ use crate::{
 };
 use fizeau_domain::{
     model::Model,
+    text::counted,
     units::{BytesPerSecond, Watts},
 };
 use fizeau_projection::project::{
@@ -216,9 +217,9 @@ fn serving(
                 None => "the part's network, or its links where none is known".into(),
             };
             notes.push(format!(
-                "prefill on {} devices of its own ({layout}), all counted in rates of a device; \
+                "prefill on {} of its own ({layout}), all counted in rates of a device; \
                  keys and values move over {whence}",
-                layout.devices()
+                counted(layout.devices() as usize, "device")
             ));
             serving.apart = Some(Apart { layout, rate });
         }

@@ -19,7 +19,11 @@ use crate::cmd::{
 };
 use anyhow::{Context, bail};
 use fizeau_device::clock::{self, Moment};
-use fizeau_domain::{launcher, units::Seconds};
+use fizeau_domain::{
+    launcher,
+    text::{agreed, counted},
+    units::Seconds,
+};
 use fizeau_record::{Record, store};
 use std::{
     collections::{HashSet, VecDeque},
@@ -378,7 +382,8 @@ impl Processes {
         let sum = |of: fn(&Process) -> usize| self.all.iter().map(of).sum::<usize>();
         let (ended, planned) = (sum(|process| process.ended), sum(|process| process.planned));
         let running = self.all.iter().filter(|process| process.status.is_none()).count();
-        say(&format!("{ended} of {planned} cases; {running} GPUs are at work"));
+        let are = agreed(running, "is", "are");
+        say(&format!("{ended} of {planned} cases; {} {are} at work", counted(running, "GPU")));
     }
 
     /// Asks all to end in order.

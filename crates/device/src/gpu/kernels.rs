@@ -34,6 +34,7 @@ use fizeau_domain::{
     },
     outcome::Code,
     spec::Properties,
+    text::counted,
     units::{Bytes, Megahertz},
 };
 use sha2::{Digest as _, Sha256};
@@ -543,9 +544,9 @@ impl Loaded {
         let needs = if !rows.iter().all(|row| row.is_multiple_of(u64::from(alignment))) {
             format!("rows of whole {alignment} bytes in A, B and C")
         } else if let Some(rows_max) = rows_max.filter(|&rows_max| most > rows_max) {
-            format!("at most {rows_max} rows")
+            format!("at most {}", counted(rows_max as usize, "row"))
         } else if let Some(rows_min) = rows_min.filter(|&rows_min| most < rows_min) {
-            format!("at least {rows_min} rows")
+            format!("at least {}", counted(rows_min as usize, "row"))
         } else {
             return Ok(());
         };

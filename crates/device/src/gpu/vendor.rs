@@ -17,7 +17,7 @@ use crate::{
     library::{Handle, Opened, Refusal, Wanted},
     pci::{self, OnTheBus},
 };
-use fizeau_domain::units::Bytes;
+use fizeau_domain::{text::counted, units::Bytes};
 use std::{
     env,
     ffi::{c_int, c_uint},
@@ -126,8 +126,9 @@ impl BlockNeeds {
         if let Some(most) = self.threads_max.filter(|&most| threads > most) {
             return Some(format!(
                 "its registers, or the launch bounds that it was compiled with, leave a block at \
-                 most {most} threads, and its launches have {threads}: give its blocks fewer \
-                 threads, or compile it with __launch_bounds__({threads})"
+                 most {}, and its launches have {threads}: give its blocks fewer \
+                 threads, or compile it with __launch_bounds__({threads})",
+                counted(most as usize, "thread")
             ));
         }
         let (own, more) = (self.shared?, shape.shared);

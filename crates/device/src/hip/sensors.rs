@@ -5,7 +5,7 @@ use super::{
     topology::{hive, word},
 };
 use crate::gpu::sensors::{Counters, ReadSensors, Reading};
-use fizeau_domain::units::Watts;
+use fizeau_domain::{text::counted, units::Watts};
 use fizeau_record::{DeviceSettings, identity};
 use std::{
     fs,
@@ -148,7 +148,10 @@ impl Sensors {
             }
         };
         let xgmi = metrics.xgmi.filter(|xgmi| xgmi.0 > 0).map(|(lanes, speed)| {
-            let up = metrics.xgmi_up.map(|up| format!("{up} links up, ")).unwrap_or_default();
+            let up = metrics
+                .xgmi_up
+                .map(|up| format!("{} up, ", counted(up as usize, "link")))
+                .unwrap_or_default();
             format!(", xGMI {up}x{lanes} at {speed} Gb/s")
         });
         Some(pcie + &xgmi.unwrap_or_default())

@@ -3,6 +3,7 @@
 //! (docs/your-kernel.md).
 
 use super::Operation;
+use crate::text::counted;
 use serde::Deserialize;
 
 /// All kernels.
@@ -165,9 +166,10 @@ impl Rounds {
         let percent = |share: f64| (share * 100.0).round();
         (filled > *filled_max).then(|| {
             format!(
-                "tiles of {rows} x {columns} that fill {} % of their rounds on {units} units or \
-                 less; these fill {} %",
+                "tiles of {rows} x {columns} that fill {} % of their rounds on {} or less; \
+                 these fill {} %",
                 percent(*filled_max),
+                counted(units as usize, "unit"),
                 percent(filled),
             )
         })

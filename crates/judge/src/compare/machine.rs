@@ -26,7 +26,12 @@ const fn setting(name: &'static str, value: fn(&Header) -> Option<String>) -> Tr
 const TRAITS: &[Trait] = &[
     machine("part", |run| run.part.clone()),
     machine("device", |run| {
-        Some(format!("{} ({}, {} units)", run.device.name, run.device.backend, run.device.units))
+        Some(format!(
+            "{} ({}, {})",
+            run.device.name,
+            run.device.backend,
+            counted(run.device.units as usize, "unit")
+        ))
     }),
     machine("PCI device", |run| run.device.pci_id.clone()),
     machine("CPU", |run| some(&run.environment.cpu)),

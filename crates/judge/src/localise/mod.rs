@@ -33,7 +33,7 @@ pub use marks::Suspect;
 
 use few::FEW_MAX;
 use fit::{CONGESTION, DIFFER_MAX, Fit, Rates, SLOW_DEVIATIONS};
-use fizeau_domain::{labels::Kind, stats::quantile::median, verdict::Verdict};
+use fizeau_domain::{labels::Kind, stats::quantile::median, text::counted, verdict::Verdict};
 use power::Fault;
 use std::collections::BTreeSet;
 
@@ -446,7 +446,10 @@ fn needed(ranks: usize, fit: &Fit) -> String {
         "three times what rates scatter by"
     };
     match rounds_needed(ranks, fit) {
-        Some(rounds) => format!("{rounds} rounds would show a rank that is slower by {by}"),
+        Some(rounds) => {
+            let rounds = counted(rounds as usize, "round");
+            format!("{rounds} would show a rank that is slower by {by}")
+        }
         None => "100 rounds would not do, as these rates scatter".into(),
     }
 }

@@ -4,6 +4,7 @@ use super::{Claim, PartNamed, Run};
 use fizeau_domain::{
     outcome::{Code, Measurement},
     stats::quantile,
+    text::counted,
     units::Megahertz,
 };
 use fizeau_record::{Environment, Record};
@@ -112,10 +113,11 @@ fn of_device(claim: &Claim, run: &Run, record: &Record, one: &Measurement) -> Ve
 fn whole(record: &Record, units: u32) -> (String, Met) {
     let Environment { cpus, cpus_online, .. } = &record.header.environment;
     let online = cpus_online.unwrap_or(*cpus).max(*cpus);
+    let cores = || counted(units as usize, "core");
     match &record.header.device.virtualised {
-        Some(under) => (format!("{units} cores of a virtual machine ({under})"), Met::No),
+        Some(under) => (format!("{} of a virtual machine ({under})", cores()), Met::No),
         None if units < online => (format!("{units} of {online} cores"), Met::No),
-        None => (format!("{units} cores"), Met::Yes),
+        None => (cores(), Met::Yes),
     }
 }
 

@@ -257,7 +257,7 @@ pub fn judge(
         && contradiction.is_none()
     {
         let has = wire.links.unwrap_or_default();
-        let why = format!("{} has {has} links, and not {count}", wire.name);
+        let why = format!("{} has {}, and not {count}", wire.name, counted(has as usize, "link"));
         return against(found, why);
     }
     match contradiction {

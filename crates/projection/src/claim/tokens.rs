@@ -89,11 +89,13 @@ pub fn judge(
             Case::of(claim, Hardware::of_part(part)?, model, layout)?.implied(per, all, most)?
     {
         verdict.why = format!(
-            "{}: it needs {implied} requests at once or more, and {most} fit into memory",
-            verdict.why
+            "{}: it needs {} at once or more, and {most} fit into memory",
+            verdict.why,
+            counted(implied as usize, "request")
         );
         verdict.arithmetic.push(format!(
-            "L0 reaches the claimed rate with {implied} requests at once, whatever memory they take"
+            "L0 reaches the claimed rate with {} at once, whatever memory they take",
+            counted(implied as usize, "request")
         ));
     }
     Ok(verdict)
@@ -116,7 +118,8 @@ impl<'a> Case<'a> {
         }
         let gpus = match (claim.gpus, layout) {
             (Some(gpus), Some(layout)) if gpus != layout.devices() => {
-                return Err(format!("{layout} has {} devices, and not {gpus}", layout.devices()));
+                let devices = counted(layout.devices() as usize, "device");
+                return Err(format!("{layout} has {devices}, and not {gpus}"));
             }
             (_, Some(layout)) => layout.devices(),
             (Some(gpus), None) => gpus,
@@ -248,13 +251,14 @@ impl<'a> Case<'a> {
         let caches = f64::from(each) * fit.sequence;
         self.lines.push(format!(
             "KV cache: {each} x {:.3} GB ({} tokens in {}, of each sequence on a device) = {:.1} \
-             GB; with the weights {:.1} GB of {:.1} GB; {most} sequences fit",
+             GB; with the weights {:.1} GB of {:.1} GB; room for {}",
             gb(fit.sequence),
             self.context,
             self.kv,
             gb(caches),
             gb(fit.weights + caches),
-            gb(fit.usable)
+            gb(fit.usable),
+            counted(most as usize, "sequence")
         ));
     }
 

@@ -15,6 +15,7 @@
 use super::level::Level;
 use fizeau_domain::{
     stats::student::{self, VARIANCE_MIN, Variance},
+    text::counted,
     verdict::Verdict,
 };
 pub use fizeau_judge::ab::Arm;
@@ -329,8 +330,8 @@ impl Judged {
             }
             Way::Same => format!("no difference of {} % or more", percent(least)),
             Way::Open => format!(
-                "no difference shown; {} rounds see differences from about {} %",
-                self.rounds,
+                "no difference shown; differences from about {1} % would show in {0}",
+                counted(self.rounds, "round"),
                 percent(self.seen_from.unwrap_or(f64::INFINITY))
             ),
             Way::TooFew => format!(
@@ -418,9 +419,9 @@ impl Trial {
             let all = answered + failed;
             if !run.is_whole {
                 warnings.push(format!(
-                    "round {}, {name}: it was interrupted after {all} requests; the round is not \
-                     judged",
-                    run.round
+                    "round {}, {name}: it was interrupted after {}; the round is not judged",
+                    run.round,
+                    counted(all as usize, "request")
                 ));
             } else if let Some(late) = run.level.late {
                 warnings.push(format!(

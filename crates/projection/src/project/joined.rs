@@ -1,6 +1,6 @@
 //! Several records of one machine as one: what one lacks, another may have.
 
-use fizeau_domain::{case::Case, outcome::Outcome};
+use fizeau_domain::{case::Case, outcome::Outcome, text::counted};
 use fizeau_record::Record;
 use std::collections::HashSet;
 
@@ -20,9 +20,12 @@ pub fn joined(records: Vec<(String, Record)>) -> Result<Record, String> {
         let (one, other) = (key(&all), key(&record));
         if one != other {
             return Err(format!(
-                "{first} is of {} with {} units, and {name} of {} with {}: records of one machine \
-                 can be joined, others not",
-                one.1, one.2, other.1, other.2
+                "{first} is of {} with {}, and {name} of {} with {}: records of one machine can be \
+                 joined, others not",
+                one.1,
+                counted(one.2 as usize, "unit"),
+                other.1,
+                other.2
             ));
         }
         let limit = |record: &Record| {

@@ -269,7 +269,7 @@ fn unknown(side: &Side) -> Option<String> {
         false => "they show L1 in its place, and are not ranked beside the others",
     };
     Some(format!(
-        "{}: L2 is unknown for {} of the {} points that fit; {rest}. {} with {} at once, \
+        "{}: L2 is unknown for {} of {} points that fit; {rest}. {} with {} at once, \
          {phase}: {why}.",
         side.offer.hardware.name,
         unknown.len(),

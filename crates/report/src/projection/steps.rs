@@ -3,7 +3,10 @@
 
 use super::{columns, plain};
 use crate::{Block, Cell, Column, Heat, HeatMap, HeatRow, Table, Weight};
-use fizeau_domain::units::{Bytes, Seconds};
+use fizeau_domain::{
+    text::counted,
+    units::{Bytes, Seconds},
+};
 use fizeau_projection::project::{
     Kind, Point, Projection, Row, Side, Step, Whence,
     shapes::missing,
@@ -187,7 +190,8 @@ fn added(step: &Step) -> Vec<(String, f64)> {
                     |other: &&Row| other.operation.name == name && messages(other) == Some(bytes);
                 let alike = step.rows.iter().filter(is_alike);
                 let count: f64 = alike.map(|row| row.operation.count).sum();
-                format!("{name}: {count:.0} messages of {}", Bytes(bytes as u64))
+                let messages = counted(count.round() as usize, "message");
+                format!("{name}: {messages} of {}", Bytes(bytes as u64))
             }
             None => name.to_owned(),
         };

@@ -10,7 +10,7 @@ use fizeau_domain::{
     model::{Format, Model, Module},
     number::{fixed, percent},
     spec::Part,
-    text::counted,
+    text::{agreed, counted},
     units::Bytes,
 };
 
@@ -251,14 +251,15 @@ impl<'a> Case<'a> {
         let caches = f64::from(each) * fit.sequence;
         self.lines.push(format!(
             "KV cache: {each} x {:.3} GB ({} tokens in {}, of each sequence on a device) = {:.1} \
-             GB; with the weights {:.1} GB of {:.1} GB; room for {}",
+             GB; with the weights {:.1} GB of {:.1} GB; {} {}",
             gb(fit.sequence),
             self.context,
             self.kv,
             gb(caches),
             gb(fit.weights + caches),
             gb(fit.usable),
-            counted(most as usize, "sequence")
+            counted(most as usize, "sequence"),
+            agreed(most as usize, "fits", "fit")
         ));
     }
 

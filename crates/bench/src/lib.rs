@@ -208,11 +208,11 @@ fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>, DeviceError> {
 /// The state of the caches that a case's headline refers to on a device with these properties, and
 /// whether the other one is measured beside it, where there is room for copies of its operands.
 pub fn planned_cache(case: &Case, properties: &Properties) -> (Cache, Option<Cache>) {
-    headline_cache(case, copies(case, properties))
+    headline_cache(case, copies_planned(case, properties))
 }
 
 /// Copies of a case's operands that iterations take in turn.
-fn copies(case: &Case, properties: &Properties) -> u32 {
+fn copies_planned(case: &Case, properties: &Properties) -> u32 {
     match &case.point {
         Point::Gemm(point) => gemm::copies(point, properties),
         Point::Fused(_) | Point::Recurrence(_) => rotation::copies(&case.point, properties),
@@ -223,7 +223,7 @@ fn copies(case: &Case, properties: &Properties) -> u32 {
 /// Memory that a case takes on a device, operands, reference and what displaces the host's caches
 /// together: what `list` prints and `run` compares with what there is.
 pub fn memory_needed(case: &Case, properties: &Properties) -> Bytes {
-    let copies = copies(case, properties);
+    let copies = copies_planned(case, properties);
     let (cache, beside) = headline_cache(case, copies);
     let is_evicted = beside == Some(Cache::Cold) || cache == Cache::Cold && copies == 1;
     let displacing = match is_evicted && properties.backend == "host" {

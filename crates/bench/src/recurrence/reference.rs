@@ -147,11 +147,10 @@ impl Reference {
             };
             let update = rate * (wanted - kept);
             let update_size = rate * (wanted.abs() + kept_size);
-            for column in 0..key {
+            new.extend(keys.iter().enumerate().map(|(column, k)| {
                 let old = decayed(column);
-                let size = old.abs() + update_size * keys[column].abs();
-                new.push([old + update * keys[column], size]);
-            }
+                [old + update * k, old.abs() + update_size * k.abs()]
+            }));
             let skipped = self.skips.get(head).map_or(0.0, |skip| f64::from(*skip) * wanted);
             let size = read_size + update_size * product_size + skipped.abs();
             output.push([read + update * product + skipped, size]);

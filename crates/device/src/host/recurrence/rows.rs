@@ -200,10 +200,10 @@ impl<T: State, const DELTA: bool, const EACH: bool, const PAST: bool> Rule<T, DE
             for column in (0..key).step_by(STEP) {
                 let decays = S::load(head.decays.as_ptr().add(column));
                 let keys = S::load(head.keys.as_ptr().add(column));
-                for at in 0..COUNT {
+                for (at, &change) in updates.iter().enumerate() {
                     let place = at * key + column;
                     let old = T::load::<S>(state.add(place)).times(decays);
-                    let new = keys.times_plus(S::all(updates[at]), old);
+                    let new = keys.times_plus(S::all(change), old);
                     if PAST && past {
                         T::store::<S, true>(updated.add(place), new);
                     } else {

@@ -131,7 +131,12 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
         Some(ContextValue::String(word)) => Some(word.clone()),
         _ => None,
     };
-    let tip = if let Some(word) = typed(ContextKind::InvalidSubcommand) {
+    let is_second_url = error.kind() == ErrorKind::ArgumentConflict
+        && words.first().is_some_and(|verb| verb == "load")
+        && typed(ContextKind::InvalidSubcommand).is_some();
+    let tip = if is_second_url {
+        Some("load takes one URL; `fizeau load ab URL_A URL_B` compares two servers".into())
+    } else if let Some(word) = typed(ContextKind::InvalidSubcommand) {
         command(&word, program).map(|name| format!("the nearest command is `fizeau {name}`"))
     } else if let Some(word) =
         typed(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)
@@ -160,11 +165,6 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
             true => "write all digits of a whole number, such as 1000".into(),
             false => "write a whole number, such as 4".into(),
         })
-    } else if error.kind() == ErrorKind::ArgumentConflict
-        && words.first().is_some_and(|verb| verb == "load")
-        && typed(ContextKind::InvalidSubcommand).is_some()
-    {
-        Some("load takes one URL; `fizeau load ab URL_A URL_B` compares two servers".into())
     } else {
         return error;
     };

@@ -351,7 +351,7 @@ fn cases_without_a_pair_are_counted_and_not_listed() {
     };
     use fizeau::cmd::document::ReportFormat::{Csv, Html, Json, Markdown, Terminal};
     for format in [Terminal, Markdown, Html] {
-        let text = shown(format);
+        let text = shown(format).replace("&#x2f;", "/");
         assert!(!text.contains("gemm/bf16/7x64x64/one"), "{text}");
         assert!(text.contains("gemm/bf16/*/one") || text.contains("gemm/bf16/\\*/one"), "{text}");
     }

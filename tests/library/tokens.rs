@@ -144,7 +144,7 @@ fn what_cannot_be_projected_is_a_clear_error() {
         (&["--power", "nan"], "nan"),
         (&["--link", "inf"], "--link"),
         (&["--concurrency", "1,024"], "write 1024"),
-        (&["--format", "superbench"], "no form for projections"),
+        (&["--format", "superbench"], "invalid value 'superbench'"),
         (&["--price", "-1"], "-1"),
         (&["--memory-share", "2"], "--memory-share"),
         (&["--on", "h300"], "no part has this name"),

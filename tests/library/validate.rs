@@ -47,7 +47,7 @@ fn lists_that_cannot_be_are_refused_by_line() {
         ("llama-3.1-8b,h200-sxm,tp1,,1024,1024,8,fast,tok/s,s", "line 2, value"),
         ("llama-3.1-8b,h200-sxm,tp1,,1024,1024,8,1,knots,s", "line 2, unit"),
         ("llama-9,h200-sxm,tp1,,1024,1024,8,1,tok/s,s", "line 2: no model is called"),
-        ("llama-3.1-8b,h9,tp1,,1024,1024,8,1,tok/s,s", "line 2: --on h9: no part"),
+        ("llama-3.1-8b,h9,tp1,,1024,1024,8,1,tok/s,s", "line 2: --on \"h9\": no part"),
         ("llama-3.1-8b,h200-sxm,tp3,,1024,1024,8,1,tok/s,s", "line 2: tp3 does not fit"),
         ("llama-3.1-8b,h200-sxm,tp1,fp3,1024,1024,8,1,tok/s,s", "line 2: "),
         ("llama-3.1-405b,h200-sxm,tp1,,1024,1024,8,1,tok/s,s", "does not fit on h200-sxm"),

@@ -40,7 +40,7 @@ fn a_full_disk_keeps_the_verdicts_so_far_and_it_can_go_on() {
         };
     }
     let said = say(&mut command).ended(3);
-    assert!(said.err.contains("No space left"), "{}", said.err);
+    assert!(said.err.contains("the disk is full"), "{}", said.err);
     let verdict = || -> Value { place.json("out/verdict.json") };
     let kept = verdict();
     assert_eq!((&kept["complete"], &kept["verdict"]), (&false.into(), &"inconclusive".into()));

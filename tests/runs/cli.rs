@@ -105,7 +105,7 @@ fn what_a_verb_found_does_not_depend_on_who_reads_it() {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("the device");
         let lost = say(place.fizeau(args).stdout(full));
         assert_eq!(lost.code, Some(3), "{args:?}: {}", lost.err);
-        let why = "fizeau: cannot write to standard output: No space left on device";
+        let why = "fizeau: cannot write to standard output: the disk is full";
         assert!(lost.err.contains(why), "{args:?}: {}", lost.err);
     }
     let named = |verb: &str| LINES.iter().any(|(args, _)| args.first() == Some(&verb));

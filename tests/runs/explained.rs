@@ -103,14 +103,16 @@ fn tier_of(row: &Value) -> Option<&str> {
 fn faults(explained: &Said, row: &Value) -> Vec<String> {
     // Lines of prose are broken anywhere.
     let text = explained.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    let of_share = between(&text, "of this case is of the limit of the ", ",");
+    const SHARE: &str = "of this case is of the limit of the ";
+    let of_share = between(&text, SHARE, ",");
     // Where the machine had two states no share is printed, and the limit is named all the same.
     let printed = tier_of(row);
     let mut faults = Vec::new();
     if of_share != printed {
         faults.push(format!("a share of {of_share:?}, printed {printed:?}"));
     }
-    let caches = of_share.and_then(|_| between(&text, ", with ", " caches."));
+    let behind = text.split_once(SHARE).map(|(_, behind)| behind);
+    let caches = behind.and_then(|behind| between(behind, ", with ", " caches."));
     if caches.is_some() && caches != row["caches"].as_str() {
         faults.push(format!("{caches:?} caches, measured {}", row["caches"]));
     }

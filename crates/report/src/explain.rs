@@ -288,8 +288,8 @@ fn recurrence(point: &RecurrencePoint) -> String {
     };
     format!(
         "a decode step of linear attention: one token of each of {} updates the states of its \
-         heads ({heads}, each of {value} x {key} {state}) by {rule} and reads them out; queries and \
-         keys have {key_heads} heads.",
+         heads ({heads}, each of {value} x {key} {state}) by {rule} and reads them out; queries \
+         and keys have {key_heads} heads.",
         counted(point.batch as usize, "sequence")
     )
 }

@@ -308,8 +308,8 @@ struct Watch {
     /// Threads that work at once.
     threads: u32,
     /// What this process's threads had run and waited before. None where a GPU works, which works
-    /// on while the thread that feeds it waits, and where threads or ranks of this run share CPUs,
-    /// which wait for each other.
+    /// on while the thread that feeds it waits, and where threads or ranks of this run share CPUs or
+    /// are a vendor library's, which wait for each other.
     delay: Option<RunDelay>,
     /// What the hypervisor had taken from their CPUs before; none where a GPU works.
     stolen: Option<Steal>,
@@ -344,7 +344,13 @@ impl Watch {
             point if is_host => point.units().unwrap_or(properties.units),
             _ => 1,
         };
-        let has_cpus = is_host && threads <= properties.units && peers.processes() == 1;
+        // Threads of a vendor library wait for each other.
+        let is_library = host::library::version_of(&case.kernel.0).is_some();
+        let has_cpus =
+            is_host && threads <= properties.units && peers.processes() == 1 && !is_library;
+        if has_cpus {
+            host::let_threads_rest();
+        }
         let delay = RunDelay::now().filter(|_| has_cpus);
         let stolen = Steal::now().filter(|_| has_cpus);
         Watch { since: clock::now(), before: host::groups().stopped(), threads, delay, stolen }

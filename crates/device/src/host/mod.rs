@@ -33,7 +33,7 @@ pub use cgroup::groups;
 pub use environment::{environment, quota_words};
 pub use gemm::library::{missing as libraries_missing, versions as library_versions};
 pub use memory::{fenced, for_operands, memory_free};
-pub use run_delay::RunDelay;
+pub use run_delay::{RunDelay, let_threads_rest};
 pub use steal::Steal;
 
 use super::{

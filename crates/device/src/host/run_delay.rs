@@ -2,7 +2,7 @@
 //! took from them, by the kernel's own count (`/proc/PID/task/TID/schedstat`, Linux's
 //! Documentation/scheduler/sched-stats.rst: nanoseconds on a CPU, nanoseconds on a run queue).
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread, time::Duration};
 
 /// What all threads of a process spent so far, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,32 @@ impl RunDelay {
     }
 }
 
+/// How long threads of libraries are waited for, and how often they are looked at: OpenBLAS's
+/// spin for some 30 ms after they began and after each product.
+const SPINNING_MAX: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Waits until no other thread of this process runs, or for 200 ms: what threads of vendor libraries
+/// take while they spin would count as taken by others.
+pub fn let_threads_rest() {
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let mut left = SPINNING_MAX;
+    while others_run(Path::new("/proc/self/task"), &own) && !left.is_zero() {
+        thread::sleep(LOOK);
+        left = left.saturating_sub(LOOK);
+    }
+}
+
+/// Whether a thread but `own` runs, or could.
+fn others_run(tasks: &Path, own: &str) -> bool {
+    let Ok(tasks) = fs::read_dir(tasks) else { return false };
+    tasks.flatten().filter(|task| task.file_name() != own).any(|task| {
+        // A thread may end meanwhile. Its state stands behind its name, which may hold anything.
+        let Ok(text) = fs::read_to_string(task.path().join("stat")) else { return false };
+        text.rsplit_once(')').is_some_and(|(_, behind)| behind.trim_start().starts_with('R'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +94,20 @@ mod tests {
         assert_eq!(share, Some(2000.0 / 6000.0));
         assert_eq!(RunDelay::below(tasks(&[]).path()), None);
         assert_eq!(RunDelay::default().share_since(&RunDelay::default()), None);
+    }
+
+    #[test]
+    fn threads_that_run_are_told_from_those_that_sleep() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (number, text) in
+            ["11 (own) R 1", "12 (a) R (b) S 1", "13 (idle) D 1"].iter().enumerate()
+        {
+            let task = folder.path().join((11 + number).to_string());
+            fs::create_dir(&task).expect("made");
+            fs::write(task.join("stat"), text).expect("written");
+        }
+        assert!(!others_run(folder.path(), "11"));
+        assert!(others_run(folder.path(), "12"), "the thread 11 runs");
+        assert!(!others_run(&folder.path().join("nothing"), "11"));
     }
 }

@@ -308,8 +308,8 @@ struct Watch {
     /// Threads that work at once.
     threads: u32,
     /// What this process's threads had run and waited before. None where a GPU works, which works
-    /// on while the thread that feeds it waits, and where threads or ranks of this run share CPUs or
-    /// are a vendor library's, which wait for each other.
+    /// on while the thread that feeds it waits, and where threads or ranks of this run share CPUs
+    /// or are a vendor library's, which wait for each other.
     delay: Option<RunDelay>,
     /// What the hypervisor had taken from their CPUs before; none where a GPU works.
     stolen: Option<Steal>,

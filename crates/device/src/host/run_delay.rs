@@ -50,8 +50,8 @@ impl RunDelay {
 const SPINNING_MAX: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Waits until no other thread of this process runs, or for 200 ms: what threads of vendor libraries
-/// take while they spin would count as taken by others.
+/// Waits until no other thread of this process runs, or for 200 ms: what threads of vendor
+/// libraries take while they spin would count as taken by others.
 pub fn let_threads_rest() {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut left = SPINNING_MAX;

@@ -10,8 +10,8 @@ use fizeau_bench::{self as bench, Prepared, Rank};
 use fizeau_device::host::{fenced, library};
 use fizeau_domain::case::Case;
 
-/// A case that is ready. If its kernel is the program's own, it ends the process where it touches
-/// what is behind an operand; libraries of others do.
+/// Makes a case ready. A kernel of the program's own ends the process if it touches memory behind
+/// an operand; vendor libraries may read there.
 fn prepare<'r>(case: &Case, rank: Rank<'r>) -> Prepared<'r> {
     // Operands that an earlier case left would be taken again.
     bench::give_back();

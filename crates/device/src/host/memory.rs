@@ -90,7 +90,7 @@ impl Drop for Mapping {
 
 /// Bytes behind an operand that can be read, at most: as many as the operand has.
 ///
-/// Libraries of others read past the end of their operands: BLIS 0.9 and 1.0 a whole row past A
+/// Vendor libraries read past the end of their operands: BLIS 0.9 a whole row past A
 /// (flame/blis#821) and some elements past B (flame/blis#635). What they read there changes no
 /// result, but ends the process where nothing is mapped.
 const BEHIND: usize = 16 << 20;

@@ -34,11 +34,10 @@ template <class In, class Sum, bool NT> struct Fetched {
                                         const GemmParams& p, u32 k_first) {
     const u32 line = first + thread_index() / DEPTH;
     const u32 k = k_first + thread_index() % DEPTH;
-    const In* from = static_cast<const In*>(of) + (u64(line) * p.k + k);
+    const In* from = static_cast<const In*>(of) + k;
     UNROLL for (u32 i = 0; i < FETCHED; i++) {
-      constexpr u32 STEP = THREADS / DEPTH;
-      into[i] = line + i * STEP < lines && k < p.k ? *from : In();
-      from += u64(STEP) * p.k;
+      const u32 at = line + i * (THREADS / DEPTH);
+      into[i] = at < lines && k < p.k ? from[u64(at) * p.k] : In();
     }
   }
 
@@ -62,12 +61,12 @@ template <class In, class Sum, bool NT> struct Fetched {
     UNROLL for (u32 i = 0; i < FETCHED; i++) {
       const u32 line = i * (THREADS / DEPTH) + thread_index() / DEPTH;
       operands.a[thread_index() % DEPTH][line] = widen(a[i]);
-      if (NT) operands.b[thread_index() % DEPTH][line] = widen(b[i]);
     }
-    if (NT) return;
     UNROLL for (u32 i = 0; i < FETCHED; i++) {
-      const u32 k = i * (THREADS / TILE) + thread_index() / TILE;
-      operands.b[k][thread_index() % TILE] = widen(b[i]);
+      const u32 k = NT ? thread_index() % DEPTH : i * (THREADS / TILE) + thread_index() / TILE;
+      const u32 column =
+          NT ? i * (THREADS / DEPTH) + thread_index() / DEPTH : thread_index() % TILE;
+      operands.b[k][column] = widen(b[i]);
     }
   }
 };

@@ -1,8 +1,10 @@
 //! Copies of a point's arrays that iterations take in turn, where one set of them would stay in a
 //! cache from one iteration to the next.
 
-use fizeau_device::{Buffer, Device, DeviceError};
-use fizeau_domain::{case::Point, spec::Properties, units::Bytes};
+#[cfg(test)]
+use bytemuck::Pod;
+use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_domain::{case::Point, kernel::Params, spec::Properties, units::Bytes};
 
 /// Copies of all arrays together are this many times the last-level cache, as those of a product of
 /// decoding.
@@ -70,6 +72,18 @@ impl Array {
         device.fill(&self.buffer, Bytes(self.first), &[u64::MAX], words)
     }
 
+    /// Changes the first copy, of which there are `count` elements.
+    #[cfg(test)]
+    pub fn change<T: Pod>(&self, device: &dyn Device, count: usize, with: impl Fn(&mut [T])) {
+        let mut bytes = vec![0u8; count * size_of::<T>()];
+        device.read(&self.buffer, Bytes(self.first), &mut bytes).expect("it is read");
+        let mut values: Vec<T> =
+            bytes.chunks(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
+        with(&mut values);
+        let bytes = bytemuck::cast_slice(&values);
+        device.write(&self.buffer, Bytes(self.first), bytes).expect("it is written");
+    }
+
     /// Writes rows from a place on, of which `bytes` has those that repeat; what has one row alone
     /// is not repeated.
     pub fn write_rows(
@@ -90,5 +104,58 @@ impl Array {
             done += now;
         }
         Ok(())
+    }
+}
+
+/// Launches of a kernel, for each copy of the arrays its parameters: iterations take the first copy,
+/// or all copies in turn.
+pub struct Turns<'d, P> {
+    pub device: &'d dyn Device,
+    function: Function,
+    /// Of each copy.
+    pub params: Vec<P>,
+    /// Whether iterations take turns, and whose turn it is.
+    is_on: bool,
+    next: usize,
+    last: usize,
+}
+
+impl<'d, P: Copy + Into<Params>> Turns<'d, P> {
+    pub fn new(device: &'d dyn Device, function: Function, params: Vec<P>) -> Turns<'d, P> {
+        Turns { device, function, params, is_on: false, next: 0, last: 0 }
+    }
+
+    /// As [`Workload::enqueue`](crate::Workload::enqueue).
+    pub fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
+        if !self.is_on {
+            return self.launch(0, repeat);
+        }
+        for _ in 0..repeat {
+            self.launch(self.next, 1)?;
+            self.next = (self.next + 1) % self.params.len();
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, copy: usize, repeat: u32) -> Result<(), DeviceError> {
+        self.last = copy;
+        let blocks = self.device.properties().units;
+        let (function, params) = (&self.function, self.params[copy].into());
+        self.device.launch(&Launch { function, blocks, repeat, params })
+    }
+
+    /// How many copies there are.
+    pub fn copies(&self) -> u32 {
+        self.params.len() as u32
+    }
+
+    /// From now on iterations take turns, or they take the first copy.
+    pub fn take(&mut self, on: bool) {
+        self.is_on = on;
+    }
+
+    /// The copy that the last iteration took.
+    pub fn last(&self) -> u64 {
+        self.last as u64
     }
 }

@@ -15,9 +15,9 @@ mod spoilt;
 use self::reference::Reference;
 use super::{
     Prepared, Rank, Unready, Workload,
-    rotation::{self, Array},
+    rotation::{self, Array, Turns},
 };
-use fizeau_device::{Device, DeviceError, Function, Launch};
+use fizeau_device::DeviceError;
 use fizeau_domain::{
     case::{Case, Fused, FusedPoint, KernelName, Point},
     kernel::{FusedParams, Operation},
@@ -49,15 +49,8 @@ pub fn prepare<'r>(point: &FusedPoint, kernel: &KernelName, rank: Rank<'r>) -> P
 
 /// A point made ready.
 struct Rows<'d> {
-    device: &'d dyn Device,
-    function: Function,
+    turns: Turns<'d, FusedParams>,
     reference: Reference,
-    /// Of each copy of the arrays.
-    params: Vec<FusedParams>,
-    takes_turns: bool,
-    next: usize,
-    /// The copy that the last iteration took.
-    last: usize,
     /// What is only read.
     #[cfg_attr(not(test), expect(dead_code, reason = "keeps the memory that kernels read"))]
     inputs: [Array; 3],
@@ -105,58 +98,34 @@ impl<'d> Rows<'d> {
                 array.write_rows(device, place, bytes, rows)?;
             }
         }
-        let (takes_turns, next, last) = (false, 0, 0);
-        Ok(Rows {
-            device,
-            function,
-            reference,
-            params,
-            takes_turns,
-            next,
-            last,
-            inputs,
-            updated,
-            output,
-            scales,
-        })
-    }
-
-    fn launch(&mut self, copy: usize, repeat: u32) -> Result<(), DeviceError> {
-        self.last = copy;
-        let blocks = self.device.properties().units;
-        let (function, params) = (&self.function, self.params[copy].into());
-        self.device.launch(&Launch { function, blocks, repeat, params })
+        let turns = Turns::new(device, function, params);
+        Ok(Rows { turns, reference, inputs, updated, output, scales })
     }
 }
 
 impl Workload for Rows<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        if !self.takes_turns {
-            return self.launch(0, repeat);
-        }
-        for _ in 0..repeat {
-            self.launch(self.next, 1)?;
-            self.next = (self.next + 1) % self.params.len();
-        }
-        Ok(())
+        self.turns.enqueue(repeat)
     }
 
     fn copies(&self) -> u32 {
-        self.params.len() as u32
+        self.turns.copies()
     }
 
     fn take_turns(&mut self, on: bool) {
-        self.takes_turns = on;
+        self.turns.take(on);
     }
 
     /// All bits set: no number in any of the output's types.
     fn poison(&mut self) -> Result<(), DeviceError> {
-        [&self.updated, &self.output, &self.scales].iter().try_for_each(|a| a.poison(self.device))
+        [&self.updated, &self.output, &self.scales]
+            .iter()
+            .try_for_each(|a| a.poison(self.turns.device))
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
         let places = [&self.updated, &self.output, &self.scales]
-            .map(|array| (&array.buffer, array.place(self.last as u64)));
-        self.reference.compare(self.device, places)
+            .map(|array| (&array.buffer, array.place(self.turns.last())));
+        self.reference.compare(self.turns.device, places)
     }
 }

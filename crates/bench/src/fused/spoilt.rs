@@ -1,10 +1,9 @@
 //! Errors that kernels make, each planted and found by the verification.
 
-use super::{Array, Rows};
+use super::Rows;
 use crate::{Rank, Workload};
-use bytemuck::Pod;
 use fizeau_comm::Alone;
-use fizeau_device::{Backend, Device, host::Host};
+use fizeau_device::{Backend, host::Host};
 use fizeau_domain::{
     case::{
         Fused::{self, Norm, Swiglu},
@@ -13,25 +12,12 @@ use fizeau_domain::{
     dtype::Dtype::{self, Bf16, Fp8, Fp8Block},
     kernel::Operation,
     outcome::Check,
-    units::Bytes,
 };
 
 /// Rows and width of the points: two whole blocks of scales and a part of one, more rows than
 /// repeat.
 const ROWS: u32 = 70;
 const WIDTH: u32 = 300;
-
-/// Changes an array in the device's memory.
-fn change<T: Pod>(device: &dyn Device, array: &Array, count: usize, with: impl Fn(&mut [T])) {
-    let mut bytes = vec![0u8; count * size_of::<T>()];
-    device.read(&array.buffer, Bytes(array.first), &mut bytes).expect("it is read");
-    let mut values: Vec<T> =
-        bytes.chunks(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
-    with(&mut values);
-    device
-        .write(&array.buffer, Bytes(array.first), bytemuck::cast_slice(&values))
-        .expect("written");
-}
 
 /// A kernel that does a part of its work wrong.
 enum Error {
@@ -87,31 +73,36 @@ type Planted = (&'static str, Fused, Dtype, Error);
 /// What kernels do wrong.
 fn errors_of_kernels() -> Vec<Planted> {
     vec![
-        ("epsilon is left out", Norm, Bf16, Error::Before(|rows| rows.params[0].epsilon = 0.0)),
+        (
+            "epsilon is left out",
+            Norm,
+            Bf16,
+            Error::Before(|rows| rows.turns.params[0].epsilon = 0.0),
+        ),
         (
             "the residual is not written back",
             Norm,
             Bf16,
             // It is updated where it was read.
-            Error::Before(|rows| rows.params[0].updated = rows.params[0].residual),
+            Error::Before(|rows| rows.turns.params[0].updated = rows.turns.params[0].residual),
         ),
         (
             "the residual is the input",
             Norm,
             Bf16,
-            Error::Before(|rows| rows.params[0].residual = rows.params[0].input),
+            Error::Before(|rows| rows.turns.params[0].residual = rows.turns.params[0].input),
         ),
         (
             "weights are those of the next column",
             Norm,
             Fp8,
-            Error::Before(|rows| rows.params[0].weight += 2),
+            Error::Before(|rows| rows.turns.params[0].weight += 2),
         ),
         (
             "the scale is not divided by",
             Norm,
             Fp8,
-            Error::Before(|rows| rows.params[0].inverse = 1.0),
+            Error::Before(|rows| rows.turns.params[0].inverse = 1.0),
         ),
         (
             "gate and up are exchanged",
@@ -119,13 +110,18 @@ fn errors_of_kernels() -> Vec<Planted> {
             Bf16,
             Error::Before(|rows| {
                 let input = &rows.inputs[0];
-                change(rows.device, input, 2 * CELLS, |all: &mut [u16]| {
+                input.change(rows.turns.device, 2 * CELLS, |all: &mut [u16]| {
                     all.chunks_mut(2 * WIDTH as usize)
                         .for_each(|row| row.rotate_left(WIDTH as usize));
                 });
             }),
         ),
-        ("the last row is left out", Swiglu, Bf16, Error::Before(|rows| rows.params[0].rows -= 1)),
+        (
+            "the last row is left out",
+            Swiglu,
+            Bf16,
+            Error::Before(|rows| rows.turns.params[0].rows -= 1),
+        ),
     ]
 }
 
@@ -138,7 +134,7 @@ fn errors_in_results() -> Vec<Planted> {
             Norm,
             Fp8Block,
             Error::After(|rows| {
-                change(rows.device, &rows.scales, SCALES, |all: &mut [f32]| {
+                rows.scales.change(rows.turns.device, SCALES, |all: &mut [f32]| {
                     all[100] = all[101];
                 })
             }),
@@ -148,7 +144,7 @@ fn errors_in_results() -> Vec<Planted> {
             Swiglu,
             Fp8Block,
             Error::After(|rows| {
-                change(rows.device, &rows.scales, SCALES, |all: &mut [f32]| {
+                rows.scales.change(rows.turns.device, SCALES, |all: &mut [f32]| {
                     all.chunks_mut(3).for_each(|row| row.fill(row[0]));
                 })
             }),
@@ -158,7 +154,7 @@ fn errors_in_results() -> Vec<Planted> {
             Norm,
             Fp8Block,
             Error::After(|rows| {
-                change(rows.device, &rows.output, CELLS, |all: &mut [u8]| {
+                rows.output.change(rows.turns.device, CELLS, |all: &mut [u8]| {
                     all[4_321] ^= 1;
                 })
             }),
@@ -168,7 +164,7 @@ fn errors_in_results() -> Vec<Planted> {
             Norm,
             Bf16,
             Error::After(|rows| {
-                change(rows.device, &rows.output, CELLS, |all: &mut [u16]| {
+                rows.output.change(rows.turns.device, CELLS, |all: &mut [u16]| {
                     all[4_321] ^= 1;
                 })
             }),
@@ -178,7 +174,7 @@ fn errors_in_results() -> Vec<Planted> {
             Norm,
             Fp8,
             Error::After(|rows| {
-                change(rows.device, &rows.updated, CELLS, |all: &mut [u16]| {
+                rows.updated.change(rows.turns.device, CELLS, |all: &mut [u16]| {
                     all[CELLS - 1] ^= 1;
                 })
             }),
@@ -188,7 +184,7 @@ fn errors_in_results() -> Vec<Planted> {
             Swiglu,
             Fp8Block,
             Error::After(|rows| {
-                change(rows.device, &rows.output, CELLS, |all: &mut [u8]| {
+                rows.output.change(rows.turns.device, CELLS, |all: &mut [u8]| {
                     let (one, other) = all.split_at_mut(WIDTH as usize);
                     one.swap_with_slice(&mut other[..WIDTH as usize]);
                 })

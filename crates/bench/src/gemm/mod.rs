@@ -17,9 +17,10 @@ use super::{
     Prepared, Rank, Unready, Workload, collected,
     element::{BF16_ROUNDOFF, E4M3_SUM_ROUNDOFF, E4m3, Element, Tf32, near_normal},
     filled,
+    rotation::Turns,
 };
 use bytemuck::Zeroable;
-use fizeau_device::{Buffer, Device, DeviceError, Function, Launch};
+use fizeau_device::{Buffer, DeviceError};
 use fizeau_domain::{
     case::{Case, Contents, GemmPoint, KernelName, Point},
     dtype::Dtype,
@@ -285,13 +286,8 @@ fn scaled(point: &GemmPoint, format: Format) -> Result<Made<bf16>, DeviceError> 
 
 /// A product made ready.
 struct Gemm<'r, O> {
-    device: &'r dyn Device,
-    function: Function,
     /// Of each copy of the operands; all have the same C.
-    params: Vec<GemmParams>,
-    /// Whether iterations take turns with the copies, and whose turn it is.
-    takes_turns: bool,
-    next: usize,
+    turns: Turns<'r, GemmParams>,
     c: Buffer,
     shape: [usize; 3],
     /// A, B and what scales they have.
@@ -347,15 +343,9 @@ impl<'r, O: Element> Gemm<'r, O> {
             ..shape
         };
         let params = (0..copies).map(of_copy).collect();
-        let (takes_turns, next) = (false, 0);
+        let turns = Turns::new(device, function, params);
         let shape = self::shape(point);
-        Ok(Gemm { device, function, params, takes_turns, next, c, shape, operands, made })
-    }
-
-    fn launch(&self, copy: usize, repeat: u32) -> Result<(), DeviceError> {
-        let blocks = self.device.properties().units;
-        let (function, params) = (&self.function, self.params[copy].into());
-        self.device.launch(&Launch { function, blocks, repeat, params })
+        Ok(Gemm { turns, c, shape, operands, made })
     }
 }
 
@@ -370,32 +360,25 @@ fn by_columns<E: Copy>(matrix: &[E], columns: usize) -> Result<Vec<E>, DeviceErr
 
 impl<O: Element> Workload for Gemm<'_, O> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        if !self.takes_turns {
-            return self.launch(0, repeat);
-        }
-        for _ in 0..repeat {
-            self.launch(self.next, 1)?;
-            self.next = (self.next + 1) % self.params.len();
-        }
-        Ok(())
+        self.turns.enqueue(repeat)
     }
 
     fn copies(&self) -> u32 {
-        self.params.len() as u32
+        self.turns.copies()
     }
 
     fn take_turns(&mut self, on: bool) {
-        self.takes_turns = on;
+        self.turns.take(on);
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {
         let poison = filled(O::POISON, self.made.reference.elements())?;
-        self.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))
+        self.turns.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
         let mut output = filled(O::POISON, self.made.reference.elements())?;
-        self.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
+        self.turns.device.read(&self.c, Bytes(0), bytemuck::cast_slice_mut(&mut output))?;
         Ok(self.made.reference.check(&output))
     }
 }

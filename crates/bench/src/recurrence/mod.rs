@@ -11,9 +11,9 @@ mod spoilt;
 use self::reference::Reference;
 use super::{
     Prepared, Rank, Unready, Workload,
-    rotation::{self, Array},
+    rotation::{self, Array, Turns},
 };
-use fizeau_device::{Device, DeviceError, Function, Launch};
+use fizeau_device::DeviceError;
 use fizeau_domain::{
     case::{Case, KernelName, Point, RecurrencePoint},
     kernel::{Operation, RecurrenceParams},
@@ -45,15 +45,8 @@ pub fn prepare<'r>(point: &RecurrencePoint, kernel: &KernelName, rank: Rank<'r>)
 
 /// A point made ready.
 struct States<'d> {
-    device: &'d dyn Device,
-    function: Function,
+    turns: Turns<'d, RecurrenceParams>,
     reference: Reference,
-    /// Of each copy of the arrays.
-    params: Vec<RecurrenceParams>,
-    takes_turns: bool,
-    next: usize,
-    /// The copy that the last iteration took.
-    last: usize,
     /// States, queries, keys, values, decays, rates and skips.
     #[cfg_attr(not(test), expect(dead_code, reason = "keeps the memory that kernels read"))]
     inputs: Vec<Array>,
@@ -109,57 +102,32 @@ impl<'d> States<'d> {
         };
         let params: Vec<RecurrenceParams> = (0..copies).map(of_copy).collect();
         device.takes(&function, &params[0].into())?;
-        let (takes_turns, next, last) = (false, 0, 0);
-        Ok(States {
-            device,
-            function,
-            reference,
-            params,
-            takes_turns,
-            next,
-            last,
-            inputs,
-            updated,
-            output,
-        })
-    }
-
-    fn launch(&mut self, copy: usize, repeat: u32) -> Result<(), DeviceError> {
-        self.last = copy;
-        let blocks = self.device.properties().units;
-        let (function, params) = (&self.function, self.params[copy].into());
-        self.device.launch(&Launch { function, blocks, repeat, params })
+        let turns = Turns::new(device, function, params);
+        Ok(States { turns, reference, inputs, updated, output })
     }
 }
 
 impl Workload for States<'_> {
     fn enqueue(&mut self, repeat: u32) -> Result<(), DeviceError> {
-        if !self.takes_turns {
-            return self.launch(0, repeat);
-        }
-        for _ in 0..repeat {
-            self.launch(self.next, 1)?;
-            self.next = (self.next + 1) % self.params.len();
-        }
-        Ok(())
+        self.turns.enqueue(repeat)
     }
 
     fn copies(&self) -> u32 {
-        self.params.len() as u32
+        self.turns.copies()
     }
 
     fn take_turns(&mut self, on: bool) {
-        self.takes_turns = on;
+        self.turns.take(on);
     }
 
     /// All bits set: no number in any of the output's types.
     fn poison(&mut self) -> Result<(), DeviceError> {
-        [&self.updated, &self.output].iter().try_for_each(|array| array.poison(self.device))
+        [&self.updated, &self.output].iter().try_for_each(|array| array.poison(self.turns.device))
     }
 
     fn verify(&mut self) -> Result<Check, DeviceError> {
         let places = [&self.updated, &self.output]
-            .map(|array| (&array.buffer, array.place(self.last as u64)));
-        self.reference.compare(self.device, places)
+            .map(|array| (&array.buffer, array.place(self.turns.last())));
+        self.reference.compare(self.turns.device, places)
     }
 }

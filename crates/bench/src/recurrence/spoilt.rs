@@ -1,10 +1,9 @@
 //! Errors that kernels make, each planted and found by the verification.
 
 use super::States;
-use crate::{Rank, Workload, rotation::Array};
-use bytemuck::Pod;
+use crate::{Rank, Workload};
 use fizeau_comm::Alone;
-use fizeau_device::{Backend, Device, host::Host};
+use fizeau_device::{Backend, host::Host};
 use fizeau_domain::{
     case::{
         Recurrence::{self, GatedDelta, Kda, Mamba2},
@@ -13,7 +12,6 @@ use fizeau_domain::{
     dtype::Dtype::{self, Bf16, F32},
     kernel::Operation,
     outcome::Check,
-    units::Bytes,
 };
 
 /// More sequences than repeat, two heads to a key, a length of values that no step divides.
@@ -25,18 +23,6 @@ fn point(recurrence: Recurrence, state: Dtype) -> RecurrencePoint {
 const STATE: usize = 48 * 21;
 /// States of the point.
 const STATES: usize = 9 * 4;
-
-/// Changes the first copy of an array in the device's memory.
-fn change<T: Pod>(device: &dyn Device, array: &Array, count: usize, with: impl Fn(&mut [T])) {
-    let mut bytes = vec![0u8; count * size_of::<T>()];
-    device.read(&array.buffer, Bytes(array.first), &mut bytes).expect("it is read");
-    let mut values: Vec<T> =
-        bytes.chunks(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
-    with(&mut values);
-    device
-        .write(&array.buffer, Bytes(array.first), bytemuck::cast_slice(&values))
-        .expect("written");
-}
 
 /// What a kernel does wrong before it runs, and what it leaves wrong.
 struct Planted {
@@ -80,37 +66,37 @@ fn errors_of_kernels() -> Vec<Planted> {
     let of = |what, of, before: fn(&mut States<'_>)| Planted { what, of, before, after: |_| () };
     vec![
         of("a state is not decayed", (GatedDelta, F32), |states| {
-            change(states.device, &states.inputs[4], STATES, |all: &mut [f32]| all.fill(1.0));
+            states.inputs[4].change(states.turns.device, STATES, |all: &mut [f32]| all.fill(1.0));
         }),
         of("a decay is that of the next element", (Kda, F32), |states| {
-            states.params[0].decays += 4;
+            states.turns.params[0].decays += 4;
         }),
         of("the rate is left out", (Kda, Bf16), |states| {
-            change(states.device, &states.inputs[5], STATES, |all: &mut [f32]| all.fill(1.0));
+            states.inputs[5].change(states.turns.device, STATES, |all: &mut [f32]| all.fill(1.0));
         }),
         of("query and key are exchanged", (GatedDelta, Bf16), |states| {
-            let params = &mut states.params[0];
+            let params = &mut states.turns.params[0];
             (params.queries, params.keys) = (params.keys, params.queries);
         }),
         of("all heads have keys of their own", (Mamba2, F32), |states| {
-            states.params[0].key_heads = 4;
+            states.turns.params[0].key_heads = 4;
         }),
         of("values are those of the next head", (Mamba2, Bf16), |states| {
-            states.params[0].values += 2 * 21;
+            states.turns.params[0].values += 2 * 21;
         }),
         of("the skip is left out", (Mamba2, F32), |states| {
-            change(states.device, &states.inputs[6], 4, |all: &mut [f32]| all.fill(0.0));
+            states.inputs[6].change(states.turns.device, 4, |all: &mut [f32]| all.fill(0.0));
         }),
         of("the last sequence is left out", (GatedDelta, F32), |states| {
-            states.params[0].batch -= 1;
+            states.turns.params[0].batch -= 1;
         }),
         of("the state is not written back", (Kda, F32), |states| {
             // It is left where the old one was.
-            states.params[0].updated = states.params[0].state;
+            states.turns.params[0].updated = states.turns.params[0].state;
         }),
         of("the rule has no delta", (GatedDelta, F32), |states| {
             // S k is zero where all of S is, and then the update is that of a rule without it.
-            change(states.device, &states.inputs[0], STATES * STATE, |all: &mut [f32]| {
+            states.inputs[0].change(states.turns.device, STATES * STATE, |all: &mut [f32]| {
                 all[..STATE].fill(0.0);
             });
         }),
@@ -123,26 +109,26 @@ fn errors_in_results() -> Vec<Planted> {
     vec![
         of("nothing was done", (Kda, Bf16), |states| states.poison().expect("poison")),
         of("an element of a state is off by a ten-thousandth", (GatedDelta, F32), |states| {
-            change(states.device, &states.updated, STATES * STATE, |all: &mut [f32]| {
+            states.updated.change(states.turns.device, STATES * STATE, |all: &mut [f32]| {
                 all[4_321] += 1e-4;
             });
         }),
         of("an element of a state is the next number", (Kda, Bf16), |states| {
-            change(states.device, &states.updated, STATES * STATE, |all: &mut [u16]| {
+            states.updated.change(states.turns.device, STATES * STATE, |all: &mut [u16]| {
                 all[4_321] ^= 1;
             });
         }),
         of("two states are exchanged", (Mamba2, F32), |states| {
-            change(states.device, &states.updated, STATES * STATE, |all: &mut [f32]| {
+            states.updated.change(states.turns.device, STATES * STATE, |all: &mut [f32]| {
                 let (one, other) = all.split_at_mut(STATE);
                 one.swap_with_slice(&mut other[..STATE]);
             });
         }),
         of("an output is the next number", (Mamba2, Bf16), |states| {
-            change(states.device, &states.output, STATES * 21, |all: &mut [u16]| all[321] ^= 1);
+            states.output.change(states.turns.device, STATES * 21, |all: &mut [u16]| all[321] ^= 1);
         }),
         of("the last output is missing", (GatedDelta, Bf16), |states| {
-            change(states.device, &states.output, STATES * 21, |all: &mut [u16]| {
+            states.output.change(states.turns.device, STATES * 21, |all: &mut [u16]| {
                 all[STATES * 21 - 1] = 0;
             });
         }),

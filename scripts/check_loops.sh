@@ -77,7 +77,7 @@ found $include/lane_skinny.h 's/kept\[i\].multiply(sums);/__builtin_amdgcn_s_wai
 found $include/lane_direct.h 's/of_wave(wave_index()) \* LANES/wave_index() * LANES/' \
     "the assembler says" amd gemm/cdna4_mfma_direct.hip gfx950
 # A look-up on one of two ways, and the loads that come before it.
-found $include/lane_softmax.h 's/^\( *\)get_words(page, table/\1if (table.bytes != 0) get_words(page, table/' \
+found $include/lane_softmax.h 's/^\( *\)get_words(page\[i\], table/\1if (table.bytes != 0) get_words(page[i], table/' \
     "attention_mla_bf16_cdna4: " amd attention/cdna4_mfma.hip gfx950
 found $include/attention_lanes_latent.h 's/^\( *\)made.attend/\1__builtin_amdgcn_s_waitcnt(0xf70); &/; s/if (wave_index() \* 16 < rows) made/__builtin_amdgcn_s_waitcnt(0xf70);\n        &/' \
     "attention_mla_bf16_cdna4: .*: s_waitcnt vmcnt(0)" amd attention/cdna4_mfma.hip gfx950

@@ -413,9 +413,17 @@ fn waits_that_warpgroups_in_turns_lack_are_found() {
 #[test]
 fn attention_of_amd_is_what_it_is_defined_as() {
     let folder = tempfile::tempdir().expect("a directory");
-    let Some(model) = model(folder.path(), "amd_attention.cpp", 64) else { return };
-    check_schedules(&model, "fault: schedule/bf16/cdna2_mfma");
-    let said = check_made(&model, "fault: attention/prefill/bf16/cdna2_mfma");
+    let families = [
+        ("amd_attention.cpp", 64, "cdna2_mfma"),
+        ("amd_attention.cpp", 32, "rdna4_wmma"),
+        ("cdna5_attention.cpp", 32, "cdna5_wmma"),
+    ];
+    let mut said = String::new();
+    for (source, lanes, first) in families {
+        let Some(model) = model(folder.path(), source, lanes) else { return };
+        check_schedules(&model, &format!("fault: schedule/bf16/{first}"));
+        said += &check_made(&model, &format!("fault: attention/prefill/bf16/{first}"));
+    }
     assert_all_are_run(&said, include_str!("../kernels/amd.toml"));
 }
 

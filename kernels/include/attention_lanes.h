@@ -1,10 +1,11 @@
-// Prefill by the matrix units of CDNA, for elements of 16 bits, and of 8 with an output of 16.
+// Prefill by AMD's matrix units whose lanes have sums that follow each other, for elements of 16 bits, and of 8
+// with an output of 16.
 //
-// 4 waves take 128 queries of one head through their keys, 64 at a time; each wave has 32 of them.
-// Both products are turned, so that queries are columns: scores are K Q^T, the output is V^T P^T. A
-// lane then has scores, weights and sums of the same two queries, and its weights are what the second
+// The waves of a block take a tile of queries of one head through their keys, 64 at a time; each wave has
+// COLUMNS times 16 of them. Both products are turned, so that queries are columns: scores are K Q^T, the output
+// is V^T P^T. A lane then has scores, weights and sums of the same queries, and its weights are what the second
 // product wants of it (lane_fragments.h): they never leave its registers. Only the largest score of a
-// query is to be found among the four lanes that share it.
+// query is to be found among the lanes that share it: four of a wave of 64, two of one of 32.
 //
 // Keys stand in shared memory as they come, values by columns, a column's keys in the order in which
 // lanes have their weights. The next keys and values are on their way to registers while these are in
@@ -27,28 +28,30 @@ template <> struct Weights<e4m3_fnuz> {
   static constexpr f32 EXPONENT = 7.0f, RISE = 0.75f, FACTOR = 2.0f;
 };
 
-template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
+template <class T, u32 DIM_QK, u32 DIM_V, u32 COLUMNS = 2> struct PrefillLanes {
   using In = typename T::In;
-  static constexpr u32 THREADS = 256, KEYS = 64, COLUMNS = 2, ROWS = 128;
+  using Take = Taken<T>;
+  static constexpr u32 SUMS = T::SUMS, CHUNKS_TAKEN = Take::CHUNKS, WORDS = 4 * CHUNKS_TAKEN;
+  static constexpr u32 THREADS = 256, KEYS = 64, ROWS = THREADS / LANES * COLUMNS * 16;
   static constexpr u32 BYTES = sizeof(In), BYTES_QK = BYTES * DIM_QK, BYTES_V = BYTES * DIM_V;
   // 16 bytes of a key, or of a column of the values.
   static constexpr u32 CHUNKS = BYTES_QK / 16, COLUMN_CHUNKS = KEYS * BYTES / 16;
   // From key to key: chunks are exchanged among 8 or 16.
   static constexpr u32 STRIDE = CHUNKS < 8 ? CHUNKS : (CHUNKS + 7) / 8 * 8;
   // Of the first product; of the keys of both.
-  static constexpr u32 STEPS = CHUNKS / 4, FRAGMENTS = KEYS / 16;
+  static constexpr u32 STEPS = CHUNKS / (T::GROUPS * CHUNKS_TAKEN), FRAGMENTS = KEYS / 16;
   static constexpr u32 FETCHED = KEYS * CHUNKS / THREADS;
-  // Fragments whose weights a lane has as 16 bytes.
-  static constexpr u32 TOGETHER = 4 / BYTES;
+  // Fragments whose weights the second product takes together.
+  static constexpr u32 TOGETHER = Take::TOGETHER;
   // Threads that fetch values: each 8 columns of 4 keys.
   static constexpr u32 PIECES = KEYS / 4 * (DIM_V / 8);
-  static_assert(T::GROUPS == 4 && T::SUMS == 4 && PIECES <= THREADS, "CDNA's lanes");
+  static_assert(PIECES <= THREADS && FRAGMENTS % TOGETHER == 0 && STEPS > 0, "pieces");
 
   struct Room { Vector<u32> keys[KEYS * STRIDE], values[DIM_V * COLUMN_CHUNKS]; };
 
-  u32 queries[COLUMNS][STEPS][4];
-  f32 scores[COLUMNS][FRAGMENTS][4];
-  f32 sums[COLUMNS][DIM_V / 16][4];
+  u32 queries[COLUMNS][STEPS][WORDS];
+  f32 scores[COLUMNS][FRAGMENTS][SUMS];
+  f32 sums[COLUMNS][DIM_V / 16][SUMS];
   Column columns[COLUMNS];
   u32 start_key[COLUMNS], seen[COLUMNS];
 
@@ -58,9 +61,13 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     if (STRIDE < 8) return exchanged(key * STRIDE + chunk);
     return key * STRIDE + (chunk ^ key % (STRIDE % 16 == 0 ? 16 : 8));
   }
-  // Of the keys of the `part`th fragments together what a group of lanes takes.
-  static DEVICE_MEMBER u32 value_place(u32 column, u32 part, u32 group) {
-    return exchanged(column * COLUMN_CHUNKS + part * 4 + group);
+  // Of the keys of the `part`th fragments together a chunk of what a group of lanes takes.
+  static DEVICE_MEMBER u32 value_place(u32 column, u32 part, u32 chunk, u32 group) {
+    return exchanged(column * COLUMN_CHUNKS + (part * CHUNKS_TAKEN + chunk) * T::GROUPS + group);
+  }
+  // Of a row of keys or queries a chunk of what a lane takes in a step.
+  static DEVICE_MEMBER u32 chunk_of(u32 step, u32 chunk) {
+    return (step * CHUNKS_TAKEN + chunk) * T::GROUPS + lane_index() / 16;
   }
 
   // Which query of the block a column is.
@@ -75,13 +82,17 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       const u32 row = smaller(first + row_of(c), sequence.queries - 1);
       const u64 at = (u64(sequence.query_first + row) * p.heads + head) * BYTES_QK;
       UNROLL for (u32 step = 0; step < STEPS; step++) {
-        get_chunk(queries[c][step], p.q, at + (step * 4 + lane_index() / 16) * 16);
+        UNROLL for (u32 chunk = 0; chunk < CHUNKS_TAKEN; chunk++) {
+          u32 got[4];
+          get_chunk(got, p.q, at + chunk_of(step, chunk) * 16);
+          UNROLL for (u32 w = 0; w < 4; w++) queries[c][step][4 * chunk + w] = got[w];
+        }
       }
       start_key[c] = first_key_seen(p, sequence, row);
       seen[c] = keys_seen(p, sequence, row);
       columns[c].start();
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
-        UNROLL for (u32 i = 0; i < 4; i++) sums[c][d][i] = 0.0f;
+        UNROLL for (u32 i = 0; i < SUMS; i++) sums[c][d][i] = 0.0f;
       }
     }
   }
@@ -113,14 +124,14 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
         write_shared(room.keys[key_place(chunk / CHUNKS, chunk % CHUNKS)], 0, words);
       }
       if (PIECES < THREADS && thread_index() >= PIECES) return;
-      // Four keys of one lane's weights: those of fragment `piece / 4` in group `piece % 4`.
-      const u32 piece = thread_index() % (KEYS / 4), fragment = piece / 4;
+      // Four keys of one lane's weights.
+      const u32 four = thread_index() % (KEYS / 4), word = Take::word(four);
       UNROLL for (u32 i = 0; i < 8; i++) {
         const u32 column = thread_index() / (KEYS / 4) * 8 + i;
         u32 turned[BYTES];
         turn<BYTES>(turned, i, [&](u32 key) { return values[key]; });
-        write_shared(room.values[value_place(column, fragment / TOGETHER, piece % 4)],
-                     fragment % TOGETHER * BYTES, turned);
+        const u32 at = value_place(column, Take::part(four), word / 4, Take::group(four));
+        write_shared(room.values[at], word % 4, turned);
       }
     }
   };
@@ -130,11 +141,13 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       in_order();
       UNROLL for (u32 c = 0; c < COLUMNS; c++) {
-        UNROLL for (u32 i = 0; i < 4; i++) scores[c][f][i] = 0.0f;
+        UNROLL for (u32 i = 0; i < SUMS; i++) scores[c][f][i] = 0.0f;
       }
       UNROLL for (u32 step = 0; step < STEPS; step++) {
-        u32 keys[4];
-        read_shared(keys, room.keys[key_place(f * 16 + lane % 16, step * 4 + lane / 16)]);
+        u32 keys[WORDS];
+        read_chunks(keys, [&](u32 chunk) -> const Vector<u32>& {
+          return room.keys[key_place(f * 16 + lane % 16, chunk_of(step, chunk))];
+        });
         UNROLL for (u32 c = 0; c < COLUMNS; c++) {
           multiply_chunks<T>(scores[c][f], keys, queries[c][step]);
         }
@@ -145,7 +158,7 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   DEVICE_MEMBER void mask(u32 from) {
     UNROLL for (u32 c = 0; c < COLUMNS; c++) {
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-        UNROLL for (u32 i = 0; i < 4; i++) {
+        UNROLL for (u32 i = 0; i < SUMS; i++) {
           const u32 key = from + f * 16 + T::row(lane_index(), i);
           if (key >= seen[c] || key < start_key[c]) scores[c][f][i] = no_score();
         }
@@ -172,21 +185,18 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
   DEVICE_MEMBER void accumulate(const Room& room) {
     const u32 lane = lane_index();
     UNROLL for (u32 part = 0; part < FRAGMENTS / TOGETHER; part++) {
-      u32 weights[COLUMNS][4];
+      u32 weights[COLUMNS][WORDS];
       UNROLL for (u32 c = 0; c < COLUMNS; c++) {
         UNROLL for (u32 f = 0; f < TOGETHER; f++) {
-          const f32(&of)[4] = scores[c][part * TOGETHER + f];
-          if constexpr (BYTES == 2) {
-            pack_weights<In>(weights[c][2 * f], weights[c][2 * f + 1], of);
-          } else {
-            weights[c][f] = narrow_four(of, In());
-          }
+          pack_weights<In>(weights[c] + f * Take::WORDS, scores[c][part * TOGETHER + f]);
         }
       }
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
         if (d % 2 == 0) in_order();
-        u32 values[4];
-        read_shared(values, room.values[value_place(lane % 16, part, lane / 16) + d * 16 * COLUMN_CHUNKS]);
+        u32 values[WORDS];
+        read_chunks(values, [&](u32 chunk) -> const Vector<u32>& {
+          return room.values[value_place(lane % 16, part, chunk, lane / 16) + d * 16 * COLUMN_CHUNKS];
+        });
         UNROLL for (u32 c = 0; c < COLUMNS; c++) {
           multiply_chunks<T>(sums[c][d], values, weights[c]);
         }
@@ -203,9 +213,10 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
       if (row >= sequence.queries) continue;
       u8* to = static_cast<u8*>(p.o) + (u64(sequence.query_first + row) * p.heads + head) * (2 * DIM_V);
       UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
-        const f32(&of)[4] = sums[c][d];
-        const u32 words[2] = {narrow_pair(of[0] * share, of[1] * share, typename T::Out()),
-                              narrow_pair(of[2] * share, of[3] * share, typename T::Out())};
+        u32 words[SUMS / 2];
+        UNROLL for (u32 i = 0; i < SUMS; i += 2) {
+          words[i / 2] = narrow_pair(sums[c][d][i] * share, sums[c][d][i + 1] * share, typename T::Out());
+        }
         put_words(to + (d * 16 + T::row(lane_index(), 0)) * 2, words);
       }
     }
@@ -223,9 +234,9 @@ template <class T, u32 DIM_QK, u32 DIM_V> struct PrefillLanes {
     tokens.go_on(sequence, range.start + KEYS, last);
     next.fetch(p, kv_head, tokens);
     for (u32 from = range.start; from < end; from += KEYS) {
-      block_barrier();
+      shared_barrier();
       next.keep(room);
-      block_barrier();
+      shared_barrier();
       tokens.go_on(sequence, from + 2 * KEYS, last);
       next.fetch(p, kv_head, tokens);
       go_first();

@@ -1,4 +1,4 @@
-// Decode of multi-head latent attention, absorbed, by the matrix units of CDNA: one latent of 576 is
+// Decode of multi-head latent attention, absorbed, by AMD's matrix units: one latent of 576 is
 // the key of all heads, its first 512 the value (attention_lanes.h, attention_parts.h).
 //
 // Each of 4 waves has 16 of the up to 64 rows (heads) of a part, as columns of both products; all
@@ -14,37 +14,45 @@ namespace {
 template <class T, class Cache = typename T::In> struct LatentLanes {
   using In = typename T::In;
   using Kept = Cached<In, Cache>;
-  static constexpr u32 THREADS = 256, DIM_QK = 576, DIM_V = 512;
-  static constexpr u32 ROW_BYTES = Kept::BYTES * DIM_QK, STEPS = DIM_QK / 32;
+  using Take = Taken<T>;
+  static constexpr u32 SUMS = T::SUMS, CHUNKS_TAKEN = Take::CHUNKS, WORDS = 4 * CHUNKS_TAKEN;
+  static constexpr u32 THREADS = 4 * LANES, DIM_QK = 576, DIM_V = 512;
+  static constexpr u32 ROW_BYTES = Kept::BYTES * DIM_QK, STEPS = DIM_QK / 8 / (T::GROUPS * CHUNKS_TAKEN);
   // Of 8 elements.
   static constexpr u32 CHUNKS = DIM_QK / 8;
-  static constexpr u32 KEYS = 8 * T::WORDS, FRAGMENTS = KEYS / 16;
+  // Words of weights of a lane, for one instruction.
+  static constexpr u32 WEIGHTS = T::WORDS;
+  static constexpr u32 KEYS = 2 * WEIGHTS * T::GROUPS, FRAGMENTS = KEYS / 16;
   // 8 columns of 4 keys each, of one thread; 8 pieces beside each other, then the next four keys. What is
-  // behind the values, KEYS x 8 chunks, is a chunk of as many threads.
+  // behind the values, KEYS x 8 chunks, is dealt to as many threads, REST to each.
   static constexpr u32 FOURS = KEYS / 4, PIECES = FOURS * (DIM_V / 8) / THREADS;
-  static_assert(T::GROUPS == 4 && T::SUMS == 4 && PIECES > 0, "CDNA's lanes");
-  static_assert(THREADS % (8 * FOURS) == 0 && CHUNKS - DIM_V / 8 == 8 && KEYS * 8 <= THREADS, "pieces");
+  static constexpr u32 REST = (KEYS * 8 + THREADS - 1) / THREADS;
+  static_assert(PIECES > 0 && THREADS % (8 * FOURS) == 0 && CHUNKS - DIM_V / 8 == 8, "pieces");
+  // What a group of lanes takes of a column's keys, in places of 16 bytes at most.
+  static constexpr u32 PLACE_WORDS = WEIGHTS < 4 ? WEIGHTS : 4, PLACES = WEIGHTS / PLACE_WORDS;
+  static_assert(T::GROUPS * PLACES == 4, "four places to a column");
 
   struct Room {
     Vector<u32> keys[KEYS * CHUNKS];
     // Of each column, what each group of lanes takes of its keys.
-    alignas(16) u32 values[DIM_V * 4][T::WORDS];
+    alignas(16) u32 values[DIM_V * 4][PLACE_WORDS];
   };
 
   static DEVICE_MEMBER u32 place(u32 key, u32 chunk) { return key * CHUNKS + (chunk ^ key % 8); }
   // Where a column's values for a group of lanes stand: among those of 128 bytes, which are all banks,
   // exchanged by the number of these 128 bytes; 16 columns further everything is the same.
-  static DEVICE_MEMBER u32 value_place(u32 index, u32 group) {
-    if constexpr (T::WORDS == 4) return exchanged(index * 4 + group);
-    return index * 4 + (group ^ (index / 8 % 2 | index / 4 % 2 * 2));
+  static DEVICE_MEMBER u32 value_place(u32 index, u32 place, u32 group) {
+    const u32 at = place * T::GROUPS + group;
+    if constexpr (PLACE_WORDS == 4) return exchanged(index * 4 + at);
+    return index * 4 + (at ^ (index / 8 % 2 | index / 4 % 2 * 2));
   }
   // Columns stand so that neither those who write every eighth nor those who read meet a bank twice.
   static DEVICE_MEMBER u32 column_at(u32 index) { return index % (DIM_V / 8) * 8 + index / (DIM_V / 8); }
 
-  // The first of a piece's four keys. Lanes that write turned columns at once have the halves of what a
-  // group of lanes takes.
+  // The first of a piece's four keys. Lanes that write turned columns at once have the halves of a place.
   static DEVICE_MEMBER u32 first_key() {
     const u32 four = thread_index() / 8 % FOURS;
+    if constexpr (SUMS == 8) return four * 4;
     return (four % (FOURS / 4) * 4 + four / (FOURS / 4)) * 4;
   }
   // Which chunk of a key the first piece has.
@@ -55,7 +63,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
 
   // A thread's share of the keys, on its way.
   struct Fetched {
-    LoadedWords<Kept::WORDS> pieces[PIECES][4], rest;
+    LoadedWords<Kept::WORDS> pieces[PIECES][4], rest[REST];
 
     DEVICE_MEMBER void fetch(const AttentionParams& p, const AttentionPart& part,
                              const Tokens<KEYS>& tokens) {
@@ -66,8 +74,10 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
         const u64 row = tokens.row(p, part.kv_head, first_key() + k);
         UNROLL for (u32 i = 0; i < PIECES; i++) get(pieces[i][k], row, first_chunk() + i * APART);
       }
-      const u64 row = tokens.row(p, part.kv_head, thread_index() / 8 % KEYS);
-      get(rest, row, DIM_V / 8 + thread_index() % 8);
+      UNROLL for (u32 i = 0; i < REST; i++) {
+        const u64 row = tokens.row(p, part.kv_head, (i * THREADS + thread_index()) / 8 % KEYS);
+        get(rest[i], row, DIM_V / 8 + thread_index() % 8);
+      }
     }
 
     static DEVICE_MEMBER void widen(u32 (&to)[4], LoadedWords<Kept::WORDS> from) {
@@ -88,73 +98,91 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
           u32 turned[2];
           turn_column(turned, wide, c);
           // Columns are as many rows further; each 16 rows everything is the same.
-          const u32 at = value_place(first_chunk(), key / 4 % 4) + (i * APART + c * (DIM_V / 8)) * 4;
-          write_shared(room.values[at], key / 16 * 2, turned);
+          const u32 word = key / 16 * (SUMS / 2) + key % SUMS / 2, group = key % 16 / SUMS;
+          const u32 at = value_place(first_chunk(), word / PLACE_WORDS, group);
+          write_shared(room.values[at + (i * APART + c * (DIM_V / 8)) * 4], word % PLACE_WORDS, turned);
         }
       }
       if (KEYS * 8 < THREADS && thread_index() >= KEYS * 8) return;
-      u32 wide[4];
-      widen(wide, rest);
-      write_shared(room.keys[place(thread_index() / 8, DIM_V / 8 + thread_index() % 8)], 0, wide);
+      UNROLL for (u32 i = 0; i < REST; i++) {
+        u32 wide[4];
+        widen(wide, rest[i]);
+        const u32 behind = (i * THREADS + thread_index()) / 8;
+        write_shared(room.keys[place(behind, DIM_V / 8 + thread_index() % 8)], 0, wide);
+      }
     }
   };
 
   // One row, of a lane's column.
-  u32 queries[STEPS][4];
-  f32 sums[DIM_V / 16][4];
+  u32 queries[STEPS][WORDS];
+  f32 sums[DIM_V / 16][SUMS];
   Column column;
   u32 start_key, seen;
 
   static DEVICE_MEMBER u32 row_of() { return wave_index() * 16 + lane_index() % 16; }
+  // Of a row of keys or queries a chunk of what a lane takes in a step.
+  static DEVICE_MEMBER u32 chunk_of(u32 step, u32 chunk) {
+    return (step * CHUNKS_TAKEN + chunk) * T::GROUPS + lane_index() / 16;
+  }
 
   DEVICE_MEMBER void start(const AttentionParams& p, const AttentionPart& part,
                            const AttentionSequence& sequence, u32 rows) {
     const u32 row = smaller(row_of(), rows - 1);
     const u64 at = output_row(p, part, sequence, row) * (2 * DIM_QK);
     UNROLL for (u32 step = 0; step < STEPS; step++) {
-      get_chunk(queries[step], p.q, at + (step * 4 + lane_index() / 16) * 16);
+      UNROLL for (u32 chunk = 0; chunk < CHUNKS_TAKEN; chunk++) {
+        u32 got[4];
+        get_chunk(got, p.q, at + chunk_of(step, chunk) * 16);
+        UNROLL for (u32 w = 0; w < 4; w++) queries[step][4 * chunk + w] = got[w];
+      }
     }
     const u32 query = (part.row_first + row) / (p.heads / p.kv_heads);
     start_key = first_key_seen(p, sequence, query);
     seen = smaller(keys_seen(p, sequence, query), part.key_end);
     column.start();
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
-      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
+      UNROLL for (u32 i = 0; i < SUMS; i++) sums[d][i] = 0.0f;
     }
   }
 
   DEVICE_MEMBER void attend(const Room& room, u32 from, f32 factor) {
     const u32 lane = lane_index();
-    f32 scores[FRAGMENTS][4] = {};
+    f32 scores[FRAGMENTS][SUMS] = {};
     UNROLL for (u32 step = 0; step < STEPS; step++) {
       if (step % 4 == 0) in_order();
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-        u32 keys[4];
-        read_shared(keys, room.keys[place(f * 16 + lane % 16, step * 4 + lane / 16)]);
+        u32 keys[WORDS];
+        read_chunks(keys, [&](u32 chunk) -> const Vector<u32>& {
+          return room.keys[place(f * 16 + lane % 16, chunk_of(step, chunk))];
+        });
         multiply_chunks<T>(scores[f], keys, queries[step]);
       }
     }
-    u32 weights[T::WORDS];
+    u32 weights[WEIGHTS];
     weigh(weights, scores, from, factor);
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
       if (d % 4 == 0) in_order();
-      u32 values[T::WORDS];
-      read_shared(values, room.values[value_place(lane % 16, lane / 16) + d * 64]);
+      u32 values[WEIGHTS];
+      UNROLL for (u32 at = 0; at < PLACES; at++) {
+        u32 got[PLACE_WORDS];
+        read_shared(got, room.values[value_place(lane % 16, at, lane / 16) + d * 64]);
+        UNROLL for (u32 w = 0; w < PLACE_WORDS; w++) values[at * PLACE_WORDS + w] = got[w];
+      }
       multiply(sums[d], values, weights, In());
     }
   }
 
-  DEVICE_MEMBER void weigh(u32 (&weights)[T::WORDS], f32 (&scores)[FRAGMENTS][4], u32 from,
+  DEVICE_MEMBER void weigh(u32 (&weights)[WEIGHTS], f32 (&scores)[FRAGMENTS][SUMS], u32 from,
                            f32 factor) {
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-      UNROLL for (u32 i = 0; i < 4; i++) {
+      UNROLL for (u32 i = 0; i < SUMS; i++) {
         const u32 key = from + f * 16 + T::row(lane_index(), i);
         if (key >= seen || key < start_key) scores[f][i] = no_score();
       }
     }
     multiply_sums(sums, column.weigh(scores, factor));
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-      pack_weights<In>(weights[2 * f], weights[2 * f + 1], scores[f]);
+      pack_weights<In>(weights + f * Take::WORDS, scores[f]);
     }
   }
 
@@ -165,7 +193,7 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
     if (row >= rows) return;
     const u64 to = output_row(p, part, sequence, row);
     UNROLL for (u32 d = 0; d < DIM_V / 16; d++) {
-      UNROLL for (u32 i = 0; i < 4; i++) {
+      UNROLL for (u32 i = 0; i < SUMS; i++) {
         const u32 at = column_at(d * 16 + T::row(lane_index(), i));
         leave_sum<In>(p, part, to, row, at, sums[d][i] * Kept::FACTOR, column.max, total);
       }
@@ -184,10 +212,10 @@ template <class T, class Cache = typename T::In> struct LatentLanes {
       tokens.go_on(sequence, part.key_first + KEYS, last);
       next.fetch(p, part, tokens);
       for (u32 from = part.key_first; from < part.key_end; from += KEYS) {
-        block_barrier();
+        shared_barrier();
         in_order();
         next.keep(room);
-        block_barrier();
+        shared_barrier();
         tokens.go_on(sequence, from + 2 * KEYS, last);
         next.fetch(p, part, tokens);
         if (wave_index() * 16 < rows) made.attend(room, from, p.scale * LOG2_E * Kept::FACTOR);

@@ -1,9 +1,9 @@
-// Split decode by the matrix units of CDNA, for elements of 16 bits, and of 8 in the cache: the query
+// Split decode by AMD's matrix units, for elements of 16 bits, and of 8 in the cache: the query
 // rows that share a head of K and V, 16 at a time, are the columns of both products
 // (attention_lanes.h).
 //
-// Each of 4 waves takes 32 keys of every 128 by itself and waits for nobody: keys go from memory to
-// the registers that multiply them, values through a piece of shared memory of the wave's own, where
+// Each wave takes by itself as many keys as one instruction of the second product, and waits for nobody:
+// keys go from memory to the registers that multiply them, values through a piece of shared memory of the wave's own, where
 // columns become rows. The next keys and values are on their way while these are in use. The waves'
 // sums are added at the end of a part.
 #pragma once
@@ -16,13 +16,17 @@ namespace {
 template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
   using In = typename T::In;
   using Kept = Cached<In, Cache>;
-  static constexpr u32 WAVES = 4, THREADS = WAVES * 64, KEYS = 32, COLUMNS = 16;
-  static constexpr u32 ROW_BYTES = Kept::BYTES * DIM, STEPS = DIM / 32, FRAGMENTS = KEYS / 16;
+  using Take = Taken<T>;
+  static constexpr u32 SUMS = T::SUMS, CHUNKS_TAKEN = Take::CHUNKS, WORDS = 4 * CHUNKS_TAKEN;
+  static constexpr u32 FRAGMENTS = Take::TOGETHER, KEYS = FRAGMENTS * 16, COLUMNS = 16;
+  static constexpr u32 THREADS = 256, WAVES = THREADS / LANES;
+  // Chunks of a row that a lane has; instructions take CHUNKS_TAKEN of them.
+  static constexpr u32 ROW_BYTES = Kept::BYTES * DIM, OF_ROW = DIM / 8 / T::GROUPS;
+  static constexpr u32 STEPS = OF_ROW / CHUNKS_TAKEN;
   // 16 bytes of a column of the values.
   static constexpr u32 COLUMN_CHUNKS = KEYS / 8;
   // 8 columns of 4 keys each, of one lane.
-  static constexpr u32 PIECES = KEYS / 4 * (DIM / 8) / 64;
-  static_assert(T::GROUPS == 4 && T::SUMS == 4 && FRAGMENTS == 2, "CDNA's lanes");
+  static constexpr u32 PIECES = KEYS / 4 * (DIM / 8) / LANES;
 
   union Room {
     Vector<u32> values[WAVES][DIM * COLUMN_CHUNKS];
@@ -32,9 +36,16 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
     } all;
   };
 
+  // A chunk of what a group of lanes takes of a column; REPEAT columns further everything is the same.
+  static constexpr u32 REPEAT = 64 / COLUMN_CHUNKS, BESIDE = LANES / (KEYS / 4) * 8;
+  static_assert(REPEAT % 16 == 0 && BESIDE % REPEAT == 0, "columns of a wave's pieces");
+  static DEVICE_MEMBER u32 value_place(u32 column, u32 chunk, u32 group) {
+    return exchanged(column * COLUMN_CHUNKS + chunk * T::GROUPS + group);
+  }
+
   // A lane's share of keys and values, on its way.
   struct Fetched {
-    LoadedWords<4> keys[FRAGMENTS][STEPS / Kept::CHUNKS];
+    LoadedWords<4> keys[FRAGMENTS][OF_ROW / Kept::CHUNKS];
     LoadedWords<Kept::WORDS> values[PIECES][4];
 
     // What is behind the part's last key is read as the last: nothing comes of it.
@@ -43,24 +54,26 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
       const u32 lane = lane_index();
       UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
         const u64 row = tokens.row(p, part.kv_head, f * 16 + lane % 16);
-        UNROLL for (u32 i = 0; i < STEPS / Kept::CHUNKS; i++) {
-          get_chunk(keys[f][i], p.k, row * ROW_BYTES + (i * 4 + lane / 16) * 16);
+        UNROLL for (u32 i = 0; i < OF_ROW / Kept::CHUNKS; i++) {
+          get_chunk(keys[f][i], p.k, row * ROW_BYTES + (i * T::GROUPS + lane / 16) * 16);
         }
       }
       // All pieces of a lane are of the same keys.
       UNROLL for (u32 k = 0; k < 4; k++) {
         const u64 row = tokens.row(p, part.kv_head, lane % (KEYS / 4) * 4 + k);
         UNROLL for (u32 i = 0; i < PIECES; i++) {
-          const u32 column = (i * 64 + lane) / (KEYS / 4) * 8;
+          const u32 column = (i * LANES + lane) / (KEYS / 4) * 8;
           get_chunk(values[i][k], p.v, row * ROW_BYTES + column * Kept::BYTES);
         }
       }
     }
 
-    // Four keys of one lane's weights: those of fragment `k / 4` in group `k % 4`.
+    // Each piece has four keys of one lane's weights.
     DEVICE_MEMBER void keep(Vector<u32> (&room)[DIM * COLUMN_CHUNKS]) const {
       UNROLL for (u32 i = 0; i < PIECES; i++) {
-        const u32 piece = i * 64 + lane_index(), k = piece % (KEYS / 4);
+        // Waves of 32 lanes have twice as many words on a lane: not all pieces are turned at once.
+        if (LANES == 32) in_order();
+        const u32 four = lane_index() % (KEYS / 4);
         u32 wide[4][4];
         UNROLL for (u32 at = 0; at < 4; at++) {
           u32 words[Kept::WORDS];
@@ -70,16 +83,17 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
         UNROLL for (u32 c = 0; c < 8; c++) {
           u32 turned[2];
           turn_column(turned, wide, c);
-          const u32 column = piece / (KEYS / 4) * 8 + c;
-          write_shared(room[exchanged(column * COLUMN_CHUNKS + k % 4)], k / 4 * 2, turned);
+          const u32 column = lane_index() / (KEYS / 4) * 8 + c, word = Take::word(four);
+          const u32 at = value_place(column, word / 4, Take::group(four)) + i * BESIDE * COLUMN_CHUNKS;
+          write_shared(room[at], word % 4, turned);
         }
       }
     }
   };
 
   // One query row of 16, of a lane's column.
-  u32 queries[STEPS][4];
-  f32 sums[DIM / 16][4];
+  u32 queries[STEPS][WORDS];
+  f32 sums[DIM / 16][SUMS];
   Column column;
   u32 start_key, seen;
 
@@ -87,51 +101,61 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
                            const AttentionSequence& sequence, u32 first, u32 rows) {
     const u32 lane = lane_index(), row = smaller(first + lane % 16, rows - 1);
     const u64 at = output_row(p, part, sequence, row) * (2 * DIM);
-    UNROLL for (u32 step = 0; step < STEPS; step++) {
-      // Of the same elements as the keys': 16 bytes of them may be two steps'.
+    UNROLL for (u32 i = 0; i < OF_ROW; i++) {
+      // Of the same elements as the keys': 16 bytes of them may be two chunks here.
       constexpr u32 CHUNKS = Kept::CHUNKS;
-      const u32 chunk = (step / CHUNKS * 4 + lane / 16) * CHUNKS + step % CHUNKS;
-      get_chunk(queries[step], p.q, at + chunk * 16);
+      const u32 chunk = (i / CHUNKS * T::GROUPS + lane / 16) * CHUNKS + i % CHUNKS;
+      u32 got[4];
+      get_chunk(got, p.q, at + chunk * 16);
+      UNROLL for (u32 w = 0; w < 4; w++) queries[i / CHUNKS_TAKEN][i % CHUNKS_TAKEN * 4 + w] = got[w];
     }
     const u32 query = (part.row_first + row) / (p.heads / p.kv_heads);
     start_key = first_key_seen(p, sequence, query);
     seen = smaller(keys_seen(p, sequence, query), part.key_end);
     column.start();
     UNROLL for (u32 d = 0; d < DIM / 16; d++) {
-      UNROLL for (u32 i = 0; i < 4; i++) sums[d][i] = 0.0f;
+      UNROLL for (u32 i = 0; i < SUMS; i++) sums[d][i] = 0.0f;
     }
   }
 
-  DEVICE_MEMBER void score(f32 (&scores)[FRAGMENTS][4], const Fetched& got, u32 from) const {
+  DEVICE_MEMBER void score(f32 (&scores)[FRAGMENTS][SUMS], const Fetched& got, u32 from) const {
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
       UNROLL for (u32 step = 0; step < STEPS; step++) {
-        u32 part[Kept::WORDS], keys[4];
-        UNROLL for (u32 w = 0; w < Kept::WORDS; w++) {
-          part[w] = got.keys[f][step / Kept::CHUNKS][step % Kept::CHUNKS * Kept::WORDS + w];
+        u32 keys[WORDS];
+        UNROLL for (u32 chunk = 0; chunk < CHUNKS_TAKEN; chunk++) {
+          const u32 at = step * CHUNKS_TAKEN + chunk;
+          u32 part[Kept::WORDS], wide[4];
+          UNROLL for (u32 w = 0; w < Kept::WORDS; w++) {
+            part[w] = got.keys[f][at / Kept::CHUNKS][at % Kept::CHUNKS * Kept::WORDS + w];
+          }
+          Kept::widen(wide, part);
+          UNROLL for (u32 w = 0; w < 4; w++) keys[4 * chunk + w] = wide[w];
         }
-        Kept::widen(keys, part);
         multiply_chunks<T>(scores[f], keys, queries[step]);
       }
-      UNROLL for (u32 i = 0; i < 4; i++) {
+      UNROLL for (u32 i = 0; i < SUMS; i++) {
         const u32 key = from + f * 16 + T::row(lane_index(), i);
         if (key >= seen || key < start_key) scores[f][i] = no_score();
       }
     }
   }
 
-  DEVICE_MEMBER void weigh(u32 (&weights)[4], f32 (&scores)[FRAGMENTS][4], f32 factor) {
+  DEVICE_MEMBER void weigh(u32 (&weights)[WORDS], f32 (&scores)[FRAGMENTS][SUMS], f32 factor) {
     multiply_sums(sums, column.weigh(scores, factor));
     UNROLL for (u32 f = 0; f < FRAGMENTS; f++) {
-      pack_weights<In>(weights[2 * f], weights[2 * f + 1], scores[f]);
+      pack_weights<In>(weights + f * Take::WORDS, scores[f]);
     }
   }
 
   DEVICE_MEMBER void accumulate(const Vector<u32> (&room)[DIM * COLUMN_CHUNKS],
-                                const u32 (&weights)[4]) {
+                                const u32 (&weights)[WORDS]) {
     const u32 lane = lane_index();
     UNROLL for (u32 d = 0; d < DIM / 16; d++) {
-      u32 values[4];
-      read_shared(values, room[exchanged((d * 16 + lane % 16) * COLUMN_CHUNKS + lane / 16)]);
+      u32 values[WORDS];
+      read_chunks(values, [&](u32 chunk) -> const Vector<u32>& {
+        const u32 column = d * 16 % REPEAT + lane % 16, before = d * 16 / REPEAT * REPEAT;
+        return room[value_place(column, chunk, lane / 16) + before * COLUMN_CHUNKS];
+      });
       multiply_chunks<T>(sums[d], values, weights);
     }
   }
@@ -153,7 +177,7 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
     for (u32 turn = 0; turn < WAVES; turn++) {
       if (turn == wave) {
         UNROLL for (u32 d = 0; d < DIM / 16; d++) {
-          UNROLL for (u32 i = 0; i < 4; i++) {
+          UNROLL for (u32 i = 0; i < SUMS; i++) {
             f32& to = room.all.sums[own][d * 16 + T::row(lane, i)];
             to = fused(weight * Kept::FACTOR, sums[d][i], turn == 0 ? 0.0f : to);
           }
@@ -193,8 +217,8 @@ template <class T, u32 DIM, class Cache = typename T::In> struct SplitLanes {
       tokens.go_on(sequence, from + WAVES * KEYS, last);
       next.fetch(p, part, tokens);
       for (; from < part.key_end; from += WAVES * KEYS) {
-        f32 scores[FRAGMENTS][4] = {};
-        u32 weights[4];
+        f32 scores[FRAGMENTS][SUMS] = {};
+        u32 weights[WORDS];
         made.score(scores, next, from);
         // The lanes are done with what stood here.
         warp_barrier();

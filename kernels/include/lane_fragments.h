@@ -56,6 +56,15 @@ template <class T> DEVICE constexpr u32 bytes_together() {
 // neighbouring rows meet no bank twice. What is exchanged twice is where it was.
 DEVICE u32 exchanged(u32 chunk) { return chunk ^ chunk / 8 % 8; }
 
+// Words of shared memory, 16 bytes at a time: `place(i)` is where the i-th chunk stands.
+template <u32 WORDS, class Place> DEVICE void read_chunks(u32 (&to)[WORDS], Place place) {
+  UNROLL for (u32 chunk = 0; chunk < WORDS / 4; chunk++) {
+    u32 got[4];
+    read_shared(got, place(chunk));
+    UNROLL for (u32 w = 0; w < 4; w++) to[4 * chunk + w] = got[w];
+  }
+}
+
 template <class T>
 DEVICE void multiply_chunks(typename T::Sum (&sums)[T::SUMS],
                             const u32 (&left)[4 * chunks_together<T>()],

@@ -391,9 +391,10 @@ template <u32 BITS, u32 ONE> void count_packed(f32 (&sums)[8], const u32 (&a)[16
   DEVICE void multiply(SUM (&sums)[8], const u32 (&left)[WORDS], const u32 (&right)[WORDS], TYPE) { \
     model::instruction_cdna5<TYPE>(sums, left, right);                                            \
   }
-// v_wmma_f32_16x16x32_bf16 and _f16, v_wmma_f32_16x16x128_fp8_fp8, v_wmma_i32_16x16x64_iu8, v_wmma_f32_16x16x4_f32.
+// v_wmma_f32_16x16x32_bf16 and _f16, v_wmma_f32_16x16x64_fp8_fp8 and 16x16x128, v_wmma_i32_16x16x64_iu8, v_wmma_f32_16x16x4_f32.
 WMMA(bf16, f32, 8)
 WMMA(f16, f32, 8)
+WMMA(e4m3, f32, 8)
 WMMA(e4m3, f32, 16)
 WMMA(i8, i32, 8)
 WMMA(f32, f32, 2)

@@ -110,6 +110,62 @@ fn every_promised_peak_has_a_native_kernel_or_a_reason() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// Attention of heads of 128 and of latent keys, as models have it, with the key of the peak that its
+/// products use.
+const ATTENTION: [(&str, &str); 5] = [
+    ("attention/prefill/bf16/128x128", "bf16_matrix"),
+    ("attention/decode/bf16/128x128", "bf16_matrix"),
+    ("attention/mla/bf16/576x512", "bf16_matrix"),
+    ("attention/prefill/fp8/128x128", "fp8_matrix"),
+    ("attention/decode/fp8/128x128", "fp8_matrix"),
+];
+
+/// What is left to portable.cu, by the start of a target's and an operation's name, and why.
+const LEFT_TO_PORTABLE: [(&str, &str, &str); 3] = [
+    ("gfx11", "attention/", "both halves of a wave hold the same operands, sums only one of them"),
+    ("gfx12", "attention/mla/", "sums of 512 columns do not fit into 256 registers of 32 lanes"),
+    ("gfx908", "attention/", "there is no kernel by matrix units for CDNA 1 at all"),
+];
+
+/// Attention that a part's generation multiplies by vector units alone, though its file promises
+/// matrix units for the element type.
+fn attention_lacking(parts: &BTreeMap<String, GpuFile>, kernels: &[File]) -> Vec<String> {
+    let mut lacking = Vec::new();
+    for (name, part) in parts {
+        let targets = targets(part);
+        let own = targets.first().map_or("", String::as_str);
+        let is_left = |operation: &str| {
+            LEFT_TO_PORTABLE.iter().any(|(target, start, why)| {
+                assert!(why.split(' ').count() > 4, "{target}: {why:?} is no reason");
+                let of_rdna = *target != "gfx12" || !own.starts_with("gfx125");
+                own.starts_with(target) && of_rdna && operation.starts_with(start)
+            })
+        };
+        for (operation, key) in ATTENTION {
+            let has_own = kernels.iter().any(|file| {
+                let rows = file.kernels.iter();
+                let mut rows = rows.filter(|row| row.operation.to_string() == operation);
+                file.is_made_for(&targets) && rows.any(|row| row.name != "portable")
+            });
+            if part.peak.contains_key(key) && has_own == is_left(operation) {
+                lacking.push(format!("{name} ({own}) {operation}"));
+            }
+        }
+    }
+    lacking
+}
+
+#[test]
+fn attention_has_kernels_by_matrix_units_wherever_it_is_not_left_to_portable_code() {
+    let (parts, mut kernels) = (parts(), kernels());
+    let lacking = attention_lacking(&parts, &kernels);
+    assert!(lacking.is_empty(), "{lacking:#?}");
+    kernels.retain(|file| file.path != "attention/cdna5_wmma.hip");
+    let lacking = attention_lacking(&parts, &kernels);
+    let wanted = "mi455x (gfx1250) attention/decode/fp8/128x128".to_owned();
+    assert!(lacking.contains(&wanted), "a file that is removed is found: {lacking:#?}");
+}
+
 #[test]
 fn a_target_that_is_removed_is_found() {
     let parts = parts();

@@ -121,10 +121,9 @@ const ATTENTION: [(&str, &str); 5] = [
 ];
 
 /// What is left to portable.cu, by the start of a target's and an operation's name, and why.
-const LEFT_TO_PORTABLE: [(&str, &str, &str); 3] = [
+const LEFT_TO_PORTABLE: [(&str, &str, &str); 2] = [
     ("gfx11", "attention/", "both halves of a wave hold the same operands, sums only one of them"),
     ("gfx12", "attention/mla/", "sums of 512 columns do not fit into 256 registers of 32 lanes"),
-    ("gfx908", "attention/", "there is no kernel by matrix units for CDNA 1 at all"),
 ];
 
 /// Attention that a part's generation multiplies by vector units alone, though its file promises
@@ -147,7 +146,10 @@ fn attention_lacking(parts: &BTreeMap<String, GpuFile>, kernels: &[File]) -> Vec
                 let mut rows = rows.filter(|row| row.operation.to_string() == operation);
                 file.is_made_for(&targets) && rows.any(|row| row.name != "portable")
             });
-            if part.peak.contains_key(key) && has_own == is_left(operation) {
+            // Where the file says why there is no native kernel, that holds for attention too.
+            let is_promised =
+                part.peak.contains_key(key) && !part.no_native_kernel.contains_key(key);
+            if is_promised && has_own == is_left(operation) {
                 lacking.push(format!("{name} ({own}) {operation}"));
             }
         }

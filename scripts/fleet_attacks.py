@@ -1,9 +1,11 @@
 """Ways to hide, frame, heal, poison and impersonate in a fleet, and accidents of honest ones: each is planted
 in a simulated fleet of which n0005 is 10 % slow, and surveyed; then it is collected into a store, of which the
-survey and the plan of a retest are looked at. The table has what the surveys say. The exit code is 1 where a PASS
-stands that should not, an innocent node fails or is to be measured again, or the guilty one is not named.
+survey, the drift and the plan of a retest are looked at. The table has what the surveys say. The exit code is 1
+where a PASS stands that should not, an innocent node fails or is to be measured again, the guilty one is not
+named, or a command takes minutes. More ways stand in fleet_ways.py.
 
-Arguments: the program, how many nodes (60 where none is given), `bundles` to leave the store out."""
+Arguments: the program, how many nodes (60 where none is given; 18 or more), `bundles` to leave the store out,
+`only=WORDS` for the ways whose words have these in them."""
 
 import copy
 import hashlib
@@ -22,6 +24,8 @@ import time
 fizeau = pathlib.Path(sys.argv[1]).resolve()
 count = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 has_store = "bundles" not in sys.argv[3:]
+only = next((word[5:] for word in sys.argv[3:] if word.startswith("only=")), "")
+MOST = 300  # Seconds that a command may take: what takes longer hangs.
 GPUS, METRICS = 8, ["memory read", "gemm bf16"]
 SLOW = "n0005"
 TIMES = []
@@ -52,16 +56,17 @@ def node(number, loss=0.0, hour=10, day="2026-11-20", name=None):
     return rows
 
 
-def bundle(folder, rows, host):
-    """A closed bundle with these rows; `host`: of its identity."""
+def bundle(folder, rows, host, more=None):
+    """A closed bundle with these rows; `host`: of its identity; `more`: files by their names, as bytes or text."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     identity = {"machine": {}, "gpus": [], "interfaces": []} | ({"host": host} if host else {})
-    files = {"account.json": "{}", "identity.json": json.dumps(identity), "rows.jsonl": lines}
+    files = {"account.json": "{}", "identity.json": json.dumps(identity), "rows.jsonl": lines} | (more or {})
     listed = []
     for name, text in sorted(files.items()):
-        (folder / name).write_text(text)
-        listed.append({"path": name, "sha256": hashlib.sha256(text.encode()).hexdigest(), "size": len(text)})
+        data = text if isinstance(text, bytes) else text.encode()
+        (folder / name).write_bytes(data)
+        listed.append({"path": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)})
     (folder / "manifest.json").write_text(json.dumps({"files": listed, "format": 1}, separators=(",", ":")))
 
 
@@ -91,7 +96,12 @@ class Fleet:
         self.base = base
         self.bundles = Bundles({f"n{at:04}": None for at in range(count)})
         self.files, self.folders, self.args = {}, [], []
+        self.more = {}  # By bundle: files of it.
         self.then = None  # Changes what was written, given the folder of all bundles.
+        self.again = None  # The same, before all is collected a second time.
+        self.collect = []  # Arguments of a collection; `store`: those of what reads the store.
+        self.store = None
+        self.kept = None  # Of the survey of the store: the exit codes that are right, and who has to be named.
         self.is_slow = True
 
     def rows(self, name):
@@ -116,11 +126,11 @@ class Fleet:
         root = place / "bundles"
         root.mkdir()
         for folder, own in self.bundles.items():
-            if own is None:
+            if own is None and folder not in self.more:
                 # What nothing has touched is written once for all ways.
                 shutil.copytree(self.base / folder, root / folder, copy_function=os.link)
             else:
-                bundle(root / folder, *own)
+                bundle(root / folder, *self.bundles[folder], self.more.get(folder))
         for name, text in self.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
@@ -613,7 +623,11 @@ def _(fleet):
 
 
 def fleet_of(place, *words):
-    return subprocess.run([fizeau, "fleet", *words], cwd=place, capture_output=True, text=True, check=False)
+    command = [fizeau, "fleet", *words]
+    try:
+        return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=MOST)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, "none: it hangs", "", "")
 
 
 def judged(done, codes, named, guilty, before=""):
@@ -635,16 +649,22 @@ def judged(done, codes, named, guilty, before=""):
 
 
 def stored(place, fleet, codes, named, guilty):
-    """The same of a store into which the bundles were collected. A collection that says that it could not use all
-    is itself inconclusive, whatever a survey of the rest comes to."""
-    collected = fleet_of(place, "collect", "bundles", "--store", "store")
-    codes = codes | ({0, 1, 4} if collected.returncode == 4 else set())
-    done = fleet_of(place, "survey", "store", "--json", *fleet.args)
-    says, wrong = judged(done, codes, named, guilty, collected.stderr)
-    if collected.returncode not in (0, 4):
-        wrong.append(f"collect: exit code {collected.returncode}")
+    """The same of a store into which the bundles were collected."""
+    args = fleet.args if fleet.store is None else fleet.store
+    codes, named = fleet.kept or (codes, named)
+    collected = fleet_of(place, "collect", "bundles", "--store", "store", *fleet.collect)
+    codes_of = [collected.returncode]
+    if fleet.again:
+        fleet.again(place / "bundles")
+        codes_of.append(fleet_of(place, "collect", "bundles", "--store", "store", *fleet.collect).returncode)
+    done = fleet_of(place, "survey", "store", "--json", *args)
+    # A pass names nobody: the collection has done so.
+    says, wrong = judged(done, codes, named, guilty, collected.stderr if done.returncode == 0 else "")
+    wrong += [f"collect: exit code {code}" for code in codes_of if code not in (0, 4)]
     if done.returncode != 2:
-        fleet_of(place, "retest", "store", "--out", "retest", *fleet.args)
+        drift = fleet_of(place, "drift", "store", *args).returncode
+        wrong += [f"drift: exit code {drift}"] if drift not in (0, 1, 4) else []
+        fleet_of(place, "retest", "store", "--out", "retest", *args)
         plan = place / "retest/plan.json"
         pairs = json.loads(plan.read_text())["pairs"] if plan.exists() else []
         again = {pair["failed"]["node"] for pair in pairs} - guilty
@@ -670,15 +690,20 @@ def run(base, codes, named, guilty, plant):
         shutil.rmtree(place)
 
 
+def prepare(base):
+    """What fleet_ways.py makes of the bundles that nothing has touched."""
+
+
 def main():
     base = pathlib.Path(tempfile.mkdtemp(prefix="fleet-attacks-"))
     faults = 0
     try:
         for at in range(count):
             bundle(base / f"n{at:04}", *healthy(f"n{at:04}"))
+        prepare(base)
         print("| kind | what is planted | the survey says | of the store | right |")
         print("| --- | --- | --- | --- | --- |")
-        for kind, words, codes, named, guilty, plant in WAYS:
+        for kind, words, codes, named, guilty, plant in (one for one in WAYS if only in one[1]):
             says, kept, wrong = run(base, codes, named, guilty, plant)
             faults += bool(wrong)
             print(f"| {kind} | {words} | {says} | {kept} | {'; '.join(wrong) or 'yes'} |", flush=True)
@@ -692,4 +717,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # It adds its ways to those of this module as others import it.
+    import fleet_ways
+
+    sys.exit(fleet_ways.fleet_attacks.main())

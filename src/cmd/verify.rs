@@ -389,8 +389,9 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, S
     }
     found.unclear.extend(made.unused.iter().cloned());
     if let Some(first) = made.aside.first() {
-        found.holds.push(format!(
-            "{} that were measured and no part of a decision, such as {first}",
+        found.unclear.push(format!(
+            "{} of which the account says that they were decided on, and of which it tells no \
+             decision, such as {first}: a repeat may have been left out",
             counted(made.aside.len(), "record")
         ));
     }

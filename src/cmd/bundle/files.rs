@@ -213,7 +213,7 @@ pub struct Made {
     pub unused: Vec<String>,
     /// Whether records were added, of which the rows of a bundle know nothing.
     pub has_added: bool,
-    /// Records that the account has and that no decision was made of: of a device that was lost.
+    /// Records that the account has as decided on, and that it told no decision of.
     pub aside: Vec<String>,
     /// The first record that is not the one that was decided on, in words.
     pub changed: Option<String>,

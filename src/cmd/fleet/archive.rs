@@ -6,11 +6,13 @@ use fizeau_judge::evidence::file::OF_A_BUNDLE;
 use fizeau_record::file;
 use flate2::read::MultiGzDecoder;
 use std::{
+    cell::Cell,
     collections::{BTreeSet, HashSet},
     ffi::OsStr,
     fs,
     io::{self, BufReader, Read},
     path::{Component, Path, PathBuf},
+    rc::Rc,
 };
 use tar::{Archive, EntryType};
 
@@ -39,6 +41,10 @@ pub fn is_archive(name: &str) -> bool {
 pub struct Unpacker {
     scratch: Scratch,
     count: usize,
+    /// Bytes that the archive which was given, and those within it, may still unpack to.
+    bytes: Rc<Cell<u64>>,
+    /// Files and folders that they may still hold.
+    entries: usize,
 }
 
 impl Unpacker {
@@ -48,16 +54,23 @@ impl Unpacker {
     /// Where the file system refuses.
     pub fn new() -> anyhow::Result<Unpacker> {
         let scratch = Scratch::new("fleet", "for what archives hold")?;
-        Ok(Unpacker { scratch, count: 0 })
+        Ok(Unpacker { scratch, count: 0, bytes: Rc::default(), entries: 0 })
     }
 
-    /// Unpacks an archive. Links and devices in it are left out.
+    /// Unpacks an archive. Links and devices in it are left out. Archives in an archive share its
+    /// limits: many small ones would otherwise unpack to more than any disk holds.
     pub fn unpack(&mut self, path: &Path) -> Unpacked {
         let name = path.file_name().unwrap_or_default();
         let folder = self.scratch.root().join(self.count.to_string()).join(name);
         self.count += 1;
+        if !path.starts_with(self.scratch.root()) {
+            let length = fs::metadata(path).map_or(0, |file| file.len());
+            let most = length.saturating_mul(PACKED_MAX).clamp(BYTES_FREE, BYTES_MAX);
+            self.bytes.set(most);
+            self.entries = ENTRIES_MAX;
+        }
         let mut unpacked = Unpacked { folder, twice: None, empty: Vec::new(), error: None };
-        unpacked.error = unpack(path, &self.scratch, &mut unpacked).err();
+        unpacked.error = self.fill(path, &mut unpacked).err();
         unpacked
     }
 }
@@ -75,11 +88,28 @@ pub struct Unpacked {
     pub error: Option<io::Error>,
 }
 
-fn unpack(path: &Path, scratch: &Scratch, unpacked: &mut Unpacked) -> io::Result<()> {
-    let mut names = Names::default();
-    let read = unpack_files(path, scratch, unpacked, &mut names);
-    unpacked.empty = names.empty();
-    read
+impl Unpacker {
+    fn fill(&mut self, path: &Path, unpacked: &mut Unpacked) -> io::Result<()> {
+        let mut names = Names::default();
+        let read = self.unpack_files(path, unpacked, &mut names);
+        unpacked.empty = names.empty();
+        read
+    }
+}
+
+/// Bytes of an archive, as many as are left of its limit.
+struct Limited<R> {
+    inner: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left.get()).unwrap_or(usize::MAX).min(buffer.len());
+        let length = self.inner.read(&mut buffer[..most])?;
+        self.left.set(self.left.get() - length as u64);
+        Ok(length)
+    }
 }
 
 /// The names in an archive, without those of files themselves.
@@ -126,60 +156,64 @@ impl Names {
     }
 }
 
-fn unpack_files(
-    path: &Path,
-    scratch: &Scratch,
-    unpacked: &mut Unpacked,
-    names: &mut Names,
-) -> io::Result<()> {
-    let folder = &unpacked.folder;
-    fs::create_dir_all(folder)?;
-    let file = file::open(path)?;
-    let most = file.metadata()?.len().saturating_mul(PACKED_MAX).clamp(BYTES_FREE, BYTES_MAX);
-    let file = BufReader::with_capacity(1 << 20, file);
-    let is_packed = path.extension().is_some_and(|ending| ending != "tar");
-    let bytes: Box<dyn Read> =
-        if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    // What a pack of zeros would unpack to has an end too.
-    let mut archive = Archive::new(bytes.take(most));
-    archive.set_preserve_permissions(false);
-    archive.set_preserve_mtime(false);
-    archive.set_overwrite(true);
-    let (mut size, mut is_empty) = (0, true);
-    let mut seen = HashSet::new();
-    for (number, entry) in archive.entries()?.enumerate() {
-        let mut entry = entry?;
-        is_empty = false;
-        if number >= ENTRIES_MAX {
-            let words = format!("it holds more than {ENTRIES_MAX} files: the rest is left out");
-            return Err(io::Error::other(words));
+impl Unpacker {
+    fn unpack_files(
+        &mut self,
+        path: &Path,
+        unpacked: &mut Unpacked,
+        names: &mut Names,
+    ) -> io::Result<()> {
+        let folder = &unpacked.folder;
+        fs::create_dir_all(folder)?;
+        let file = file::open(path)?;
+        let most = self.bytes.get();
+        let file = BufReader::with_capacity(1 << 20, file);
+        let is_packed = path.extension().is_some_and(|ending| ending != "tar");
+        let bytes: Box<dyn Read> =
+            if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        // What a pack of zeros would unpack to has an end too.
+        let bytes = Limited { inner: bytes, left: self.bytes.clone() };
+        let mut archive = Archive::new(bytes);
+        archive.set_preserve_permissions(false);
+        archive.set_preserve_mtime(false);
+        archive.set_overwrite(true);
+        let (mut size, mut is_empty) = (0, true);
+        let mut seen = HashSet::new();
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            is_empty = false;
+            if self.entries == 0 {
+                let words = format!("it holds more than {ENTRIES_MAX} files: the rest is left out");
+                return Err(io::Error::other(words));
+            }
+            self.entries -= 1;
+            let kind = entry.header().entry_type();
+            if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::Directory) {
+                continue;
+            }
+            let name = below(&entry.path()?);
+            if name.components().count() > DEPTH_MAX {
+                let words =
+                    format!("it has more than {DEPTH_MAX} folders in each other: the rest is left out");
+                return Err(io::Error::other(words));
+            }
+            size += entry.size();
+            if size > most {
+                let words = format!("it holds more than {} MiB: the rest is left out", most >> 20);
+                return Err(io::Error::other(words));
+            }
+            names.add(&name, kind == EntryType::Directory);
+            if kind == EntryType::Directory {
+                continue;
+            }
+            self.scratch.has_room(entry.size())?;
+            entry.unpack_in(folder)?;
+            if let Some(again) = seen.replace(name) {
+                unpacked.twice.get_or_insert(again);
+            }
         }
-        let kind = entry.header().entry_type();
-        if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::Directory) {
-            continue;
-        }
-        let name = below(&entry.path()?);
-        if name.components().count() > DEPTH_MAX {
-            let words =
-                format!("it has more than {DEPTH_MAX} folders in each other: the rest is left out");
-            return Err(io::Error::other(words));
-        }
-        size += entry.size();
-        if size > most {
-            let words = format!("it holds more than {} MiB: the rest is left out", most >> 20);
-            return Err(io::Error::other(words));
-        }
-        names.add(&name, kind == EntryType::Directory);
-        if kind == EntryType::Directory {
-            continue;
-        }
-        scratch.has_room(entry.size())?;
-        entry.unpack_in(folder)?;
-        if let Some(again) = seen.replace(name) {
-            unpacked.twice.get_or_insert(again);
-        }
+        if is_empty { Err(io::Error::other("it is empty")) } else { Ok(()) }
     }
-    if is_empty { Err(io::Error::other("it is empty")) } else { Ok(()) }
 }
 
 /// A path without what leads out of a folder.

@@ -6,7 +6,7 @@ use crate::cmd::{disk, output};
 use anyhow::Context as _;
 use fizeau_domain::text::counted;
 use fizeau_judge::{
-    evidence::file::OF_A_BUNDLE,
+    evidence::file::{EARLIER, LOCALISE, OF_A_BUNDLE, PROFILES, ROUNDS},
     fleet::{
         gather::Gathered,
         problem::{Kind, Problems},
@@ -204,7 +204,8 @@ impl Finder {
         }
         // What was seen already is read once, by whatever path and link.
         if !self.seen.insert((metadata.dev(), metadata.ino())) {
-            if !is_asked && path.is_symlink() {
+            let is_other_name = !metadata.is_dir() && metadata.nlink() > 1;
+            if !is_asked && (path.is_symlink() || is_other_name) {
                 self.other(path, "it is a link to what is read already");
             }
             return;
@@ -219,7 +220,8 @@ impl Finder {
     fn folder(&mut self, path: &Path, depth: usize) {
         let is_there = |name: &str| path.join(name).exists();
         if OF_A_BUNDLE.into_iter().any(is_there) {
-            return self.found.push(Found::Bundle(path.to_owned()));
+            self.found.push(Found::Bundle(path.to_owned()));
+            return self.within_bundle(path, depth);
         }
         if depth >= DEPTH_MAX {
             return self.unreadable(path, "it is too deep below the path that was given");
@@ -231,15 +233,37 @@ impl Finder {
         let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         // What a link leads to is read where it is, so that the link is the one that has a line.
         below.sort_by_cached_key(|one| (one.is_symlink(), one.clone()));
-        // Drafts of files that are being written.
-        below.retain(|one| {
-            !one.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".")
-        });
+        below.retain(|one| !is_draft(one));
         if below.is_empty() {
             self.unusable.push((path.to_owned(), EMPTY.to_owned()));
         }
         for one in below {
             self.look(&one, depth + 1, false);
+        }
+    }
+
+    /// Looks for bundles and archives within a bundle: whoever may write to a folder of bundles can
+    /// leave the name of a bundle's file there, and must not hide the others by that.
+    fn within_bundle(&mut self, path: &Path, depth: usize) {
+        const OWN: [&str; 4] = [ROUNDS, LOCALISE, PROFILES, EARLIER];
+        for one in below(path) {
+            if !OWN.iter().any(|own| one.ends_with(own)) {
+                self.within(&one, depth + 1);
+            }
+        }
+    }
+
+    fn within(&mut self, path: &Path, depth: usize) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_bundle = || OF_A_BUNDLE.into_iter().any(|name| path.join(name).exists());
+        if !path.is_dir() {
+            if is_archive(&name) {
+                self.look(path, depth, false);
+            }
+        } else if is_bundle() {
+            self.look(path, depth, false);
+        } else if !path.is_symlink() && depth < DEPTH_MAX {
+            below(path).iter().for_each(|one| self.within(one, depth + 1));
         }
     }
 
@@ -265,7 +289,7 @@ impl Finder {
         } else if let Some(twice) = twice {
             let name = output::shown(&twice);
             let words = format!("{place}: {name} is there more than once: the last one counts");
-            self.problems.add(Kind::Duplicate, words);
+            self.problems.add(Kind::Refused, words);
         }
         self.unusable.extend(empty.iter().map(|name| (path.join(name), EMPTY.to_owned())));
         if !empty.is_empty() && fs::read_dir(&folder).is_ok_and(|mut all| all.next().is_none()) {
@@ -285,7 +309,7 @@ impl Finder {
         let ends = |ending: &str| name.ends_with(ending);
         if [".zip", ".tar.zst", ".tar.xz", ".tar.bz2"].into_iter().any(ends) {
             let words = "of archives .tar, .tar.gz and .tgz are read: unpack this one first";
-            return self.other(path, words);
+            return self.unreadable(path, words);
         }
         if !is_asked && !ends(".jsonl") {
             return self.other(path, "it is no bundle, record or store");
@@ -307,6 +331,19 @@ impl Finder {
             Ok(_) => self.other(path, "it is no bundle, record or store"),
         }
     }
+}
+
+/// What a folder holds, but for drafts of files that are being written.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    all.retain(|one| !is_draft(one));
+    all.sort();
+    all
+}
+
+fn is_draft(path: &Path) -> bool {
+    path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".")
 }
 
 /// The paths that are like a glob; none where it is no glob.

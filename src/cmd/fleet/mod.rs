@@ -3,6 +3,7 @@
 mod archive;
 mod drift;
 mod find;
+mod left;
 mod read;
 mod results;
 mod retest;

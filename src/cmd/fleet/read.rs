@@ -358,6 +358,7 @@ fn lines(path: &Path, [from, to]: [u64; 2], how: &How, gathered: &mut Gathered) 
             continue;
         }
         match Row::parse(&line) {
+            Ok(row) if row.is_of_collection() => gathered.untaken.take(&row),
             Ok(row) => match how.refusal(&row) {
                 Some(why) => {
                     gathered.unusable(&row.node, why);

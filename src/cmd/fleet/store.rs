@@ -1,11 +1,15 @@
 //! Writes a store: files of JSON Lines below a folder for each date. A file gets its name once it
 //! is whole.
 
-use super::read::{Gather, Sink};
+use super::{
+    left,
+    read::{Gather, Sink},
+};
 use crate::cmd::{disk, output};
 use anyhow::Context as _;
 use fizeau_judge::fleet::{gather::Gathered, row::Row};
 use fizeau_record::file::{self, Draft, Existing};
+pub use left::OPTION;
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -27,9 +31,6 @@ const OPEN_MAX: usize = 32;
 
 /// Bytes that are written at once.
 const WRITTEN: usize = 1 << 20;
-
-/// What chooses another place.
-pub const OPTION: &str = "--store DIR";
 
 /// The rows that a partition has, as hashes of their lines. Names of sessions would not do: a
 /// session is what its bundle says it is, so that a bundle could keep those of another node, or the
@@ -148,6 +149,8 @@ struct State {
     /// By date.
     known: BTreeMap<String, Known>,
     counts: Collected,
+    /// Paths and nodes of which rows were taken.
+    used: HashSet<String>,
     error: Option<anyhow::Error>,
 }
 
@@ -177,20 +180,30 @@ impl Collect {
             // A file system without locks has said so already, and is written to all the same.
             let _ = flock(&lock, FlockOperation::LockExclusive);
         }
-        let (known, counts, error) = (BTreeMap::new(), Collected::default(), None);
-        let state = Mutex::new(State { writer: Writer::new(root), known, counts, error });
+        let state = Mutex::new(State {
+            writer: Writer::new(root),
+            known: BTreeMap::new(),
+            counts: Collected::default(),
+            used: HashSet::new(),
+            error: None,
+        });
         Ok(Collect { state, _lock: lock })
     }
 
-    /// Gives all files their names.
+    /// Gives all files their names, and says in the store of what not all could be taken.
     ///
     /// # Errors
     /// Where the file system has refused.
-    pub fn end(self) -> anyhow::Result<Collected> {
+    pub fn end(self, gathered: &Gathered) -> anyhow::Result<Collected> {
         let state = self.state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         match state.error {
             Some(error) => Err(error),
-            None => state.writer.end().map(|()| state.counts),
+            None => {
+                let root = state.writer.root.clone();
+                state.writer.end()?;
+                left::tell(&root, gathered, &state.used)?;
+                Ok(state.counts)
+            }
         }
     }
 }
@@ -204,6 +217,9 @@ impl Sink for Collect {
         gathered.problems.merge(checked.problems);
         checked.unusable.iter().for_each(|(sender, why)| gathered.unusable(sender, why));
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(row) = rows.first() {
+            state.used.extend([place.to_owned(), row.node.to_string()]);
+        }
         if state.error.is_none()
             && let Err(error) = state.take(rows)
         {

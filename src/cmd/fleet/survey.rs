@@ -193,7 +193,7 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
     let (notes, is_whole) = left_behind(&gathered);
     let verdict = if is_whole { Verdict::Pass } else { Verdict::Inconclusive };
     let code = ExitCode::from(verdict.exit_code());
-    let collected = sink.end()?;
+    let collected = sink.end(&gathered)?;
     if global.json {
         output::print_json(&CollectedReport { collected, notes })?;
         return Ok(code);

@@ -240,6 +240,11 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
         falls.map(|(one, _)| one.fall.map_or(1.0, |fall| fall.probability)).collect();
     let (change_limit, fall_limit) = (limit(&of_changes), limit(&of_falls));
     let of_device = |one: &&Series| !one.node.is_empty();
+    let is_told = |why: &str| surveyed.lost.iter().any(|line| line.contains(why));
+    let silent = surveyed.report.unusable.iter().filter(|one| {
+        !is_told(&one.why) && !surveyed.units.displaced.contains_key(&one.sender)
+    });
+    let silent = silent.map(|one| format!("{}: {}", one.sender, one.why));
     let displaced = surveyed.units.displaced.iter().map(|(node, why)| format!("{node}: {why}"));
     let mut found = Drift {
         mark: surveyed.report.mark.clone(),
@@ -247,7 +252,7 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
         short: short.iter().filter(of_device).count(),
         disputed,
         unsigned,
-        lost: surveyed.lost.iter().cloned().chain(displaced).collect(),
+        lost: surveyed.lost.iter().cloned().chain(displaced).chain(silent).collect(),
         replaced: surveyed.replaced.clone(),
         ..Drift::default()
     };

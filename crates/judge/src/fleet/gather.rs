@@ -4,6 +4,7 @@
 use super::{
     problem::{Kind, Problems},
     row::{ACCEPTANCE, NODE, Row, SIMULATED, is_held, seconds},
+    untaken::Untaken,
 };
 use fizeau_domain::text::{clean, counted, shorten};
 use std::{
@@ -16,7 +17,7 @@ use std::{
 pub const TEXT_MAX: usize = 300;
 
 /// Longest words of a row that are kept, in characters.
-const WORDS_MAX: usize = 300;
+pub(super) const WORDS_MAX: usize = 300;
 
 /// More devices than these are no node: one of eight GPUs in eight partitions each has 64.
 pub const DEVICES_MAX: usize = 128;
@@ -31,7 +32,7 @@ pub const VALUES_MAX: usize = 200_000_000;
 const SAID_MAX: usize = 2_000_000;
 
 /// Most senders that are named as unusable.
-const SENDERS_MAX: usize = 100_000;
+pub(super) const SENDERS_MAX: usize = 100_000;
 
 /// The most that may be called a least effect.
 const EFFECT_MAX: f64 = 0.5;
@@ -198,6 +199,8 @@ pub struct Gathered {
     /// Who sent something of which not all can be used, with the reason. A node's name, or the path
     /// of what does not name its node.
     pub unusable: BTreeMap<String, String>,
+    /// What collections could not take.
+    pub untaken: Untaken,
     values: Vec<f64>,
     entry_numbers: HashMap<Entry, u32>,
     metric_numbers: HashMap<Metric, u32>,
@@ -376,9 +379,11 @@ impl Gathered {
     }
 
     /// Takes all that another has gathered.
-    pub fn merge(&mut self, other: Gathered) {
+    pub fn merge(&mut self, mut other: Gathered) {
+        self.untaken.merge(std::mem::take(&mut other.untaken));
         let is_new = self.is_empty() && self.problems.is_empty() && self.overfull.is_empty();
         if is_new && self.unusable.is_empty() {
+            other.untaken = std::mem::take(&mut self.untaken);
             *self = other;
             return;
         }

@@ -26,6 +26,10 @@ pub const POWER: f64 = 0.9;
 /// two nodes none fails beside the other, since either may be the one that is not as it should be.
 pub const NODES_MIN: usize = 3;
 
+/// Rates of devices of one stratum above their median, at most: devices of the same part, firmware
+/// and driver differ by a tenth. What is faster is none of their kind, or was measured wrongly.
+pub const FASTER_MAX: f64 = 1.5;
+
 /// More repeats than these are not proposed.
 pub const REPEATS_MAX: usize = 99;
 
@@ -67,6 +71,8 @@ pub enum Why {
     TooNoisy,
     /// Too near to its bar for its repeats.
     TooClose,
+    /// Faster than a device of its stratum can be: a unit, a size or a name is wrong.
+    TooFast,
     /// Below its bar in this session, by no more than sessions may differ: another one decides.
     OneSession,
 }
@@ -316,6 +322,9 @@ impl Known {
             _ if self.pooled.freedom <= 0.0 => (Verdict::Inconclusive, Why::NoRepeats),
             None => (Verdict::Inconclusive, Why::TooFew),
             Some(_) if self.nodes < NODES_MIN => (Verdict::Inconclusive, Why::Alone),
+            Some(_) if row.log - row.centre > FASTER_MAX.ln() => {
+                (Verdict::Inconclusive, Why::TooFast)
+            }
             // What is above the bar for all its noise passes.
             Some(_) if passes => (Verdict::Pass, Why::Decided),
             Some(one) if !one.bar.may_fail => (Verdict::Inconclusive, Why::TooNoisy),

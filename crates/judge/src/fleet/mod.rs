@@ -42,6 +42,7 @@ pub mod site;
 pub mod strata;
 pub mod survey;
 pub mod units;
+pub mod untaken;
 
 use fizeau_domain::stats::student::Variance;
 use serde::{Deserialize, Serialize};

@@ -106,6 +106,13 @@ impl Problems {
         self.lines_of(&Kind::loses_figures)
     }
 
+    /// Those of them that a store says nothing of: rows and values that are refused are in it, and
+    /// are refused again when it is read.
+    pub fn lost_to_a_store(&self) -> Vec<String> {
+        let is_in_rows = |kind: Kind| matches!(kind, Kind::NoRow | Kind::NoRate);
+        self.lines_of(&|kind| kind.loses_figures() && !is_in_rows(kind))
+    }
+
     fn lines_of(&self, is_asked: &dyn Fn(Kind) -> bool) -> Vec<String> {
         let mut lines = Vec::new();
         for (kind, (count, kept)) in self.found.iter().filter(|(kind, _)| is_asked(**kind)) {

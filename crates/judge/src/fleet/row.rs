@@ -33,6 +33,13 @@ pub const SIGNED: &str = "signed";
 /// The sender of a row of a bundle whose signature was not checked.
 pub const UNSIGNED: &str = "unsigned";
 
+/// The metric of a row that a collection leaves about what it could not take.
+pub const COLLECTION: &str = "collection";
+
+/// The sender of such a row: the operator's own program. No bundle has it, since what reads bundles
+/// sets their senders.
+pub const COLLECTOR: &str = "collector";
+
 /// Whether nobody vouches for a row, by its columns `sender` and `mark`. Rows without a sender came
 /// into a store before there were any, or another program wrote them. A planted fleet has none.
 pub fn is_unsigned(sender: &str, mark: &str) -> bool {
@@ -227,6 +234,11 @@ impl<'a> Row<'a> {
             action: Cow::default(),
             ..self.clone()
         }
+    }
+
+    /// Whether a collection left it about what it could not take.
+    pub fn is_of_collection(&self) -> bool {
+        self.sender == COLLECTOR && self.metric == COLLECTION
     }
 
     /// The date of its session, which is the partition it belongs to.

@@ -250,6 +250,7 @@ pub fn survey(
     expected: Option<&Expected>,
 ) -> Surveyed {
     gathered.end();
+    gathered.recall(&options.window);
     let mut problems = std::mem::take(&mut gathered.problems);
     let mut units = Units::of(&gathered, &options.window, expected, &mut problems);
     let (rule, window) = (&options.rule, &options.window);

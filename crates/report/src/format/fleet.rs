@@ -223,6 +223,7 @@ fn why(one: &Flagged) -> &'static str {
         Some(Why::NoRepeats) => "measured only once",
         Some(Why::TooNoisy) => "repeats scatter too much",
         Some(Why::TooClose) => "too close to the least effect",
+        Some(Why::TooFast) => "faster than its stratum can be: a wrong unit, size or name",
         Some(Why::OneSession) => "slow by no more than two sessions may differ: measure another",
         Some(Why::Decided) | None => "by the node's own acceptance",
     }
@@ -492,6 +493,7 @@ fn why_name(why: Why) -> &'static str {
         Why::NoRepeats => "no_repeats",
         Why::TooNoisy => "too_noisy",
         Why::TooClose => "too_close",
+        Why::TooFast => "too_fast",
         Why::OneSession => "one_session",
     }
 }

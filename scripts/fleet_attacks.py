@@ -696,6 +696,7 @@ def prepare(base):
 
 def main():
     base = pathlib.Path(tempfile.mkdtemp(prefix="fleet-attacks-"))
+    ways = [one for one in WAYS if only in one[1]]
     faults = 0
     try:
         for at in range(count):
@@ -703,16 +704,16 @@ def main():
         prepare(base)
         print("| kind | what is planted | the survey says | of the store | right |")
         print("| --- | --- | --- | --- | --- |")
-        for kind, words, codes, named, guilty, plant in (one for one in WAYS if only in one[1]):
+        for kind, words, codes, named, guilty, plant in ways:
             says, kept, wrong = run(base, codes, named, guilty, plant)
             faults += bool(wrong)
             print(f"| {kind} | {words} | {says} | {kept} | {'; '.join(wrong) or 'yes'} |", flush=True)
     finally:
         shutil.rmtree(base)
-    planted = sum(kind not in ("none", "accident") for kind, *_ in WAYS)
+    planted = sum(kind not in ("none", "accident") for kind, *_ in ways)
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
-    print(f"\n{planted} ways and {len(WAYS) - planted} others, {count} nodes of {GPUS} GPUs: {faults} wrong; "
-          f"a survey took {statistics.median(TIMES):.1f} s (the longest {max(TIMES):.1f} s) and {most} MiB at most")
+    print(f"\n{planted} ways and {len(ways) - planted} others, {count} nodes of {GPUS} GPUs: {faults} wrong; "
+          f"a survey took {statistics.median(TIMES or [0]):.1f} s (the longest {max(TIMES, default=0):.1f} s) and {most} MiB at most")
     return int(faults > 0)
 
 

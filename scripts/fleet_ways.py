@@ -436,7 +436,7 @@ def bomb(root):
         packed_zeros.write(info.tobuf())
         for _ in range(900):
             packed_zeros.write(bytes(1 << 20))
-    with tarfile.open(root / "bomb.tar", "w") as archive:
+    with tarfile.open(root / "bomb.tgz", "w:gz") as archive:
         for at in range(100):
             info = tarfile.TarInfo(f"{at}.tgz")
             info.size = inner.getbuffer().nbytes

@@ -202,6 +202,28 @@ fn added_missing_and_forged(place: &Place) {
     fs::remove_file(place.path("out/manifest.json.sig")).expect("removed");
     named("missing: manifest.json.sig");
 
+    // An account that leaves a repeat out.
+    let path = place.path("out/account.json");
+    let account = fs::read_to_string(&path).expect("an account");
+    let mut told: Value = serde_json::from_str(&account).expect("JSON");
+    let events = told["groups"][0]["events"].as_array_mut().expect("events");
+    let at = events.iter().position(|event| event["record"].is_object()).expect("a repeat");
+    events.remove(at);
+    let told = told.to_string();
+    fs::write(&path, &told).expect("written");
+    let [was, is] = [&account, &told]
+        .map(|text| fizeau_judge::evidence::manifest::Entry::of("account.json", text.as_bytes()));
+    let manifest = place.path("out/manifest.json");
+    let before = fs::read_to_string(&manifest).expect("a manifest");
+    let [was, is] = [was, is].map(|one| format!("{}\",\"size\":{}", one.sha256, one.size));
+    assert!(before.contains(&was), "{before}");
+    fs::write(&manifest, before.replace(&was, &is)).expect("written");
+    let said = verify(place, &[]);
+    let is_told = ["does not follow", "a repeat may have been left out"];
+    assert!(is_told.iter().any(|words| said.out.contains(words)), "{}", said.out);
+    fs::write(&path, account).expect("written");
+    fs::write(&manifest, before).expect("written");
+
     // A better verdict with a manifest that fits: nobody signed it, and it does not follow.
     let path = place.path("out/verdict.json");
     let verdict = fs::read_to_string(&path).expect("a verdict");

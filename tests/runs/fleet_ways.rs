@@ -81,6 +81,69 @@ fn a_collection_says_who_sent_what_cannot_be_used() {
     assert!(said.code == Some(4) && said.err.contains("8 rows of n0005 refused"), "{}", said.err);
 }
 
+/// A survey of a store is no better than one of what was sent, also after the collection is over.
+#[test]
+fn a_store_remembers_what_could_not_be_collected_until_it_is() {
+    let mut healthy: Vec<Node> = (0..8).map(node).collect();
+    let late = healthy.remove(5);
+    let place = written(&healthy, &[]);
+    let folder = place.path("bundles/n0005");
+    fs::create_dir(&folder).expect("made");
+    for _ in 0..2 {
+        has(&collect(&place, &[]), 4, &["7 session"]);
+        let words = ["7 of 8 nodes", "unusable  bundles/n0005: not collected on 20", "it is empty"];
+        has(&run(&place, &["survey", "store"]), 4, &words);
+        has(&run(&place, &["drift", "store"]), 4, &["left out  bundles/n0005: not collected on"]);
+        // What is written is of today, and the sessions are of 2026.
+        let days = ["survey", "store", "--until", "2026-11-20"];
+        has(&run(&place, &days), 0, &["PASS  7 nodes"]);
+    }
+    // A bundle cannot say that a collection took another.
+    let word = json!({"sender": "collector", "metric": "collection", "verdict": "pass"});
+    let teller = Node { hour: 12, more: word, ..node(5) };
+    Node { folder: "teller".into(), ..node(6) }.write(&place, &teller.rows(1));
+    has(&collect(&place, &[]), 4, &[]);
+    has(&run(&place, &["survey", "store"]), 4, &["unusable  bundles/n0005"]);
+    fs::remove_dir_all(place.path("bundles/teller")).expect("removed");
+    // Once the node's bundle is there and is taken, nothing is open.
+    fs::remove_dir(&folder).expect("removed");
+    late.write(&place, "");
+    has(&collect(&place, &[]), 0, &["1 session added"]);
+    has(&run(&place, &["survey", "store"]), 0, &["PASS  8 nodes"]);
+}
+
+/// Who may write to a folder of bundles does not hide the others by a file in it.
+#[test]
+fn a_file_of_a_bundle_hides_no_bundle_below_it() {
+    let place = written(&fleet(), &[]);
+    fs::create_dir(place.path("bundles/rack")).expect("made");
+    for at in 3..8 {
+        let folder = |below: &str| place.path(&format!("bundles/{below}n000{at}"));
+        fs::rename(folder(""), folder("rack/")).expect("moved");
+    }
+    has(&run(&place, &["survey", "bundles"]), 1, &["8 nodes", "node n0005"]);
+    fs::write(place.path("bundles/rack/verdict.json"), "{}").expect("written");
+    has(&run(&place, &["survey", "bundles"]), 1, &["node n0005"]);
+    // The same where it is a whole bundle.
+    node(0).write(&place, "");
+    for file in ["manifest.json", "identity.json", "account.json", "rows.jsonl"] {
+        let path = |below: &str| place.path(&format!("bundles/{below}/{file}"));
+        fs::copy(path("n0000"), path("rack")).expect("copied");
+    }
+    fs::remove_file(place.path("bundles/rack/verdict.json")).expect("removed");
+    has(&run(&place, &["survey", "bundles"]), 1, &["8 nodes", "node n0005"]);
+}
+
+/// A rate in another unit makes no slow device fast.
+#[test]
+fn a_device_that_is_faster_than_any_of_its_kind_does_not_pass() {
+    let mut nodes = fleet();
+    nodes[5].loss = 1.0 - 900.0;
+    let place = written(&nodes, &[]);
+    let words = ["8 devices faster than its stratum can be"];
+    has(&run(&place, &["survey", "bundles"]), 4, &words);
+}
+
 /// Makes a key.
 fn key(place: &Place, name: &str) -> Option<String> {
     let mut make = Command::new("ssh-keygen");

@@ -279,7 +279,7 @@ impl Finder {
         }
         let Some(archives) = &mut self.archives else { return };
         let Unpacked { folder, twice, empty, error } = archives.unpack(path);
-        let place = output::shown(path);
+        let (place, is_whole) = (output::shown(path), error.is_none());
         if let Some(error) = error {
             let words = format!(
                 "{place}: the archive cannot be read to its end ({error}): what is there of it \
@@ -292,8 +292,12 @@ impl Finder {
             self.problems.add(Kind::Refused, words);
         }
         self.unusable.extend(empty.iter().map(|name| (path.join(name), EMPTY.to_owned())));
-        if !empty.is_empty() && fs::read_dir(&folder).is_ok_and(|mut all| all.next().is_none()) {
-            return;
+        if fs::read_dir(&folder).map_or(true, |mut all| all.next().is_none()) {
+            let why = if is_whole { EMPTY } else { "the archive cannot be read" };
+            return match empty.is_empty() {
+                true => self.unusable.push((path.to_owned(), why.to_owned())),
+                false => {}
+            };
         }
         self.look(&folder, depth + 1, false);
     }

@@ -41,7 +41,8 @@ pub fn tell(root: &Path, gathered: &Gathered, used: &HashSet<String>) -> anyhow:
     if left.is_empty() && settled.is_empty() {
         return Ok(());
     }
-    let now = clock::utc_now();
+    // Of two collections within a second the later one counts.
+    let now = clock::utc_now_with_milliseconds();
     let row = |sender: &str, verdict: &'static str, why: &str| {
         let session = format!("collection {now}");
         let row = Row {

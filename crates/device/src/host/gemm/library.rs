@@ -44,25 +44,39 @@ const STEERING: [(&str, &[&str]); 4] = [
     ("onednn", &["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"]),
 ];
 
+/// Why a library is not used that takes integers of 64 bits. Strides beyond the sixth argument lie
+/// on the stack, where the upper half of a 64-bit integer would be whatever was there.
+const WIDE: &str = "its integers are of 64 bits, and this program passes 32: install the library \
+                    with 32-bit integers (LP64), and leave MKL_INTERFACE_LAYER unset";
+
 /// Opened once in a process: their threads outlive any device. And those that are not.
 static FOUND: LazyLock<(Vec<Opened>, Vec<Unopened>)> = LazyLock::new(|| {
     let (mut opened, mut unopened) = (Vec::new(), Vec::new());
     for (name, files, remedy) in LIBRARIES {
-        let mut refused = None;
-        let library = files.iter().find_map(|file| match open(file) {
-            Ok(library) => Some(library),
-            Err(words) => {
-                refused = refused.take().or(words);
-                None
-            }
-        });
-        match library {
-            Some(library) => opened.push(Opened { name, library }),
-            None => unopened.push(Unopened { name, remedy, refused }),
+        match first_of(name, files) {
+            Ok(library) => opened.push(library),
+            Err(refused) => unopened.push(Unopened { name, remedy, refused }),
         }
     }
     (opened, unopened)
 });
+
+/// The first of some files that can be used; the error is why the first that is there cannot.
+fn first_of(name: &'static str, files: &[&str]) -> Result<Opened, Option<String>> {
+    let mut refused = None;
+    for file in files {
+        match open(file).map(|library| Opened { name, library }) {
+            Ok(opened) if !opened.is_wide() => return Ok(opened),
+            Ok(opened) => {
+                refused = refused.or_else(|| Some(format!("{file}: {WIDE}")));
+                // It may have started threads, which run its code.
+                std::mem::forget(opened);
+            }
+            Err(words) => refused = refused.or(words),
+        }
+    }
+    Err(refused)
+}
 
 /// Opens a library. The error is why it was refused, `None` where there is none of that name.
 fn open(file: &str) -> Result<Library, Option<String>> {
@@ -81,7 +95,7 @@ pub struct Unopened {
     pub name: &'static str,
     /// What brings it.
     pub remedy: &'static str,
-    /// The loader's words, where it is there and the loader refuses it.
+    /// Why it was refused, where it is there: in the loader's words, or since its integers are wide.
     pub refused: Option<String>,
 }
 
@@ -188,6 +202,20 @@ impl Opened {
     unsafe fn function<F: Copy>(&self, symbol: &str) -> Option<F> {
         // SAFETY: the caller's promise.
         unsafe { self.library.get::<F>(symbol.as_bytes()).ok().map(|found| *found) }
+    }
+
+    /// Whether its BLAS takes integers of 64 bits (ILP64).
+    fn is_wide(&self) -> bool {
+        // SAFETY: the type of the header; the function reads a constant.
+        let size = unsafe {
+            let size: Option<unsafe extern "C" fn() -> i64> = match self.name {
+                "blis" => self.function("bli_info_get_blas_int_type_size"),
+                _ => None,
+            };
+            size.map(|size| size())
+        };
+        let layer = std::env::var("MKL_INTERFACE_LAYER").ok().filter(|_| self.name == "mkl");
+        are_wide(&self.version(), size, layer.as_deref())
     }
 
     fn kernels(&self) -> Vec<HostKernel> {
@@ -320,6 +348,13 @@ impl Opened {
     }
 }
 
+/// Whether integers are of 64 bits: by what OpenBLAS says of its build, by the size that BLIS
+/// tells, and by the variable that chooses an interface of oneMKL (`GNU,ILP64`).
+fn are_wide(version: &str, size: Option<i64>, layer: Option<&str>) -> bool {
+    let is_layer = |layer: &str| layer.to_ascii_uppercase().contains("ILP64");
+    version.contains("USE64BITINT") || size == Some(64) || layer.is_some_and(is_layer)
+}
+
 /// The function that sets a library's threads, by the width of its integer.
 #[derive(Clone, Copy)]
 enum SetLibraryThreads {
@@ -396,3 +431,18 @@ fn dnnl_int8(gemm: DnnlInt8, p: &GemmParams) {
 
 /// The offset of C.
 static ZERO: i32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_with_integers_of_64_bits_is_told_from_others() {
+        let config = "OpenBLAS 0.3.26 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY Zen MAX_THREADS=64";
+        assert!(!are_wide(config, None, None));
+        assert!(are_wide(&config.replace("NO_LAPACKE", "USE64BITINT"), None, None));
+        assert!(!are_wide("0.9.0 zen3", Some(32), None) && are_wide("0.9.0", Some(64), None));
+        assert!(!are_wide("oneMKL", None, Some("GNU,LP64")) && !are_wide("oneMKL", None, Some("")));
+        assert!(are_wide("oneMKL", None, Some("gnu,ilp64")) && are_wide("", None, Some("ILP64")));
+    }
+}

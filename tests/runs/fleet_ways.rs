@@ -140,7 +140,7 @@ fn a_device_that_is_faster_than_any_of_its_kind_does_not_pass() {
     let mut nodes = fleet();
     nodes[5].loss = 1.0 - 900.0;
     let place = written(&nodes, &[]);
-    let words = ["8 devices faster than its stratum can be"];
+    let words = ["8 of n0005 faster than any of the stratum can be"];
     has(&run(&place, &["survey", "bundles"]), 4, &words);
 }
 

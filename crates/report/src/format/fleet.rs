@@ -212,6 +212,9 @@ pub fn told(one: &Flagged) -> String {
 const DISPUTED: &str =
     "on which two bundles that are not both signed do not agree (--allowed-signers, --since)";
 
+/// Why a metric of a device is open that stands far above the others.
+const TOO_FAST: &str = "faster than any of the stratum can be (a wrong unit, size or name)";
+
 /// Why a metric of a device could not be decided, as a line says it of several.
 fn why(one: &Flagged) -> &'static str {
     match one.why {
@@ -223,7 +226,7 @@ fn why(one: &Flagged) -> &'static str {
         Some(Why::NoRepeats) => "measured only once",
         Some(Why::TooNoisy) => "repeats scatter too much",
         Some(Why::TooClose) => "too close to the least effect",
-        Some(Why::TooFast) => "faster than its stratum can be: a wrong unit, size or name",
+        Some(Why::TooFast) => TOO_FAST,
         Some(Why::OneSession) => "slow by no more than two sessions may differ: measure another",
         Some(Why::Decided) | None => "by the node's own acceptance",
     }
@@ -236,14 +239,17 @@ fn inconclusive(report: &Report) -> Option<String> {
         return None;
     }
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut disputed: BTreeSet<&str> = BTreeSet::new();
     for one in &open {
         *reasons.entry(why(one)).or_default() += 1;
-        disputed.extend((one.why == Some(Why::Disputed)).then_some(one.node.as_str()));
     }
-    let disputed: Vec<String> = disputed.into_iter().map(str::to_owned).collect();
+    let nodes_of = |reason: Why| {
+        let own = open.iter().filter(|one| one.why == Some(reason)).map(|one| one.node.as_str());
+        let nodes: BTreeSet<&str> = own.collect();
+        named(&nodes.into_iter().map(str::to_owned).collect::<Vec<String>>())
+    };
     let part = |(reason, count): (&&str, &usize)| match *reason {
-        DISPUTED => (*count, format!("{count} of {} {reason}", named(&disputed))),
+        DISPUTED => (*count, format!("{count} of {} {reason}", nodes_of(Why::Disputed))),
+        TOO_FAST => (*count, format!("{count} of {} {reason}", nodes_of(Why::TooFast))),
         _ => (*count, format!("{count} {reason}")),
     };
     let mut parts: Vec<(usize, String)> = reasons.iter().map(part).collect();

@@ -131,6 +131,25 @@ fn two_low_sessions_at_the_end_are_a_fall_where_none_is_low_by_itself() {
     assert!(drifted(&course(16, &back)).changes.iter().all(|one| one.change > 0.0));
 }
 
+/// Whatever slows a whole node for a session slows all of its devices: one bad session, and not
+/// eight of which each makes the others surer.
+#[test]
+fn two_bad_sessions_of_a_node_in_turn_name_none_of_its_devices() {
+    let low = |node: &str, first: u32| {
+        let node = node.to_owned();
+        course(12, &move |row, day| {
+            let is_bad = row.node == node && day >= first;
+            // Another node had a bad session, and recovered.
+            let was_bad = row.node == "n0" && day == 4;
+            if is_bad || was_bad { 0.9 } else { 1.0 }
+        })
+    };
+    names_nobody(&low("n2", 10)).expect("two sessions");
+    let found = drifted(&low("n2", 9));
+    let of_node = found.changes.iter().filter(|one| one.node == "n2" && one.change < -0.08);
+    assert_eq!((of_node.count(), found.changes.len()), (8, 8), "{found:?}");
+}
+
 #[test]
 fn one_device_alone_has_its_step_found() {
     let rows = course(20, &|row, day| if is_it(row) && day >= 10 { 0.94 } else { 1.0 });

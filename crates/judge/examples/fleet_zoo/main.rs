@@ -5,6 +5,7 @@
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv   # figures alone
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv drift   # of one judge
+//!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv drift "2 %"   # in one noise
 //!
 //! `before.csv` has the figures of the rules before: its first lines say how they were made.
 
@@ -24,11 +25,11 @@ fn main() -> Result<(), std::num::ParseIntError> {
     let seed: u64 = arguments.next().map_or(Ok(SEED), |text| text.parse())?;
     match arguments.next().as_deref() {
         Some("csv") => {
-            let judge = arguments.next().unwrap_or_default();
-            print!("{}", tables::csv(fleets, seed, &judge));
+            let [judge, noise] = [(); 2].map(|()| arguments.next().unwrap_or_default());
+            print!("{}", tables::csv(fleets, seed, [&judge, &noise]));
         }
         _ => {
-            let now = tables::csv(fleets, seed, "");
+            let now = tables::csv(fleets, seed, ["", ""]);
             print!("{}", tables::page(include_str!("before.csv"), &now, [fleets, seed]));
         }
     }

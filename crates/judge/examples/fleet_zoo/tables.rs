@@ -78,11 +78,11 @@ struct Cell {
 /// What is known of all judges, by judge, noise and fault.
 type Cells = BTreeMap<(String, String, String), Cell>;
 
-/// A line for each judge, noise and fault; of the judges whose names have these words.
-pub fn csv(fleets: u64, seed: u64, words_of_judge: &str) -> String {
+/// A line for each judge, noise and fault; of the judges and noises whose names have these words.
+pub fn csv(fleets: u64, seed: u64, [of_judge, of_noise]: [&str; 2]) -> String {
     let mut text = "judge,noise,fault,healthy named a fleet,share found\n".to_owned();
-    for judge in JUDGES.into_iter().filter(|judge| judge.name().contains(words_of_judge)) {
-        for world in &worlds() {
+    for judge in JUDGES.into_iter().filter(|judge| judge.name().contains(of_judge)) {
+        for world in worlds().iter().filter(|world| world.name.contains(of_noise)) {
             for fault in judge.faults() {
                 let said = judge.said(world, fault, fleets, seed);
                 let healthy = said.healthy as f64 / said.judged.max(1) as f64;

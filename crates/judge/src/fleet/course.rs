@@ -318,19 +318,22 @@ impl Level {
         (self.change.abs() - t * self.error.value.sqrt()).max(0.0).copysign(self.change)
     }
 
-    /// How many sessions are lower than their level by more than `effect`, and how many higher.
+    /// Which sessions are lower than their level by more than `effect`, and which are higher.
     /// Where levels walk, a session's level is that of the sessions around it on its side.
-    pub fn lone(&self, logs: &[f64], effect: f64) -> [usize; 2] {
+    pub fn lone(&self, logs: &[f64], effect: f64) -> [Vec<usize>; 2] {
         let (before, after) = logs.split_at(self.at);
-        let count = |side: &[f64], sign: f64| {
-            let is_off = |(at, log): (usize, &f64)| {
-                let last = side.len().min(at.saturating_add(self.window + 1));
-                let around = &side[at.saturating_sub(self.window)..last];
-                sign * (log - median(around)) > effect
+        let off = |sign: f64| {
+            let of_side = move |(first, side): (usize, &'_ [f64])| -> Vec<usize> {
+                let is_off = |at: &usize| {
+                    let last = side.len().min(at.saturating_add(self.window + 1));
+                    let around = &side[at.saturating_sub(self.window)..last];
+                    sign * (side[*at] - median(around)) > effect
+                };
+                (0..side.len()).filter(is_off).map(|at| first + at).collect()
             };
-            side.iter().enumerate().filter(|one| is_off(*one)).count()
+            [(0, before), (self.at, after)].into_iter().flat_map(of_side).collect()
         };
-        [-1.0, 1.0].map(|sign| count(before, sign) + count(after, sign))
+        [-1.0, 1.0].map(off)
     }
 }
 

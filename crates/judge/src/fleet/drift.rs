@@ -16,7 +16,7 @@
 //!   to be above the least effect with 95 % confidence.
 //! - As many sessions as are on one side may be bad ones by chance: how often single sessions are
 //!   off by the least effect is counted in all series, and a change has to be less likely than
-//!   that.
+//!   that. What devices of a node share is counted once ([`lone`](super::lone)).
 //! - Sessions of one day that nobody signed and that do not agree show who wrote them no more than
 //!   how fast the device was: they are **disputed**, and count for nothing. Where sessions of a
 //!   device in a metric are signed, those that are not count for nothing.
@@ -30,6 +30,7 @@ use super::{
     course::{self, Fall, Level, Scatter},
     dispute::{self, is_of_nobody},
     gather::column,
+    lone::Lone,
     row::{date, day_number},
     survey::Surveyed,
     units::is_gpu,
@@ -136,7 +137,7 @@ pub struct Drift {
 
 /// One session of a series.
 #[derive(Clone, Debug)]
-struct Point {
+pub(super) struct Point {
     time: String,
     day: f64,
     /// Beside all devices of the part.
@@ -147,13 +148,22 @@ struct Point {
     code: u32,
 }
 
+impl Point {
+    /// Its day, `2026-11-23`.
+    pub(super) fn date(&self) -> &str {
+        self.time.get(..10).unwrap_or(&self.time)
+    }
+}
+
 /// A device, or all of a part, in a metric.
-struct Series {
-    node: String,
-    device: String,
-    subject: u32,
-    points: Vec<Point>,
-    effect: f64,
+pub(super) struct Series {
+    /// Empty where it is of a part.
+    pub(super) node: String,
+    pub(super) device: String,
+    pub(super) subject: u32,
+    pub(super) points: Vec<Point>,
+    /// The least effect, as a share.
+    pub(super) effect: f64,
 }
 
 /// What is known of a session of a device in a metric.
@@ -234,7 +244,8 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
     let limit = |all: &[f64]| {
         student::false_discovery_limit(all, FALSE_DISCOVERIES).unwrap_or(f64::NEG_INFINITY)
     };
-    let of_changes: Vec<f64> = judged.iter().map(|one| one.chance).collect();
+    let changes = long.iter().zip(&judged).map(|(one, its)| (one, &its.level, its.chance));
+    let of_changes = Lone::once(changes);
     let falls = judged.iter().zip(&long).filter(|(_, one)| one.points.len() >= DECAY_MIN);
     let of_falls: Vec<f64> =
         falls.map(|(one, _)| one.fall.map_or(1.0, |fall| fall.probability)).collect();
@@ -445,29 +456,6 @@ impl Series {
     }
 }
 
-/// How often a single session is off its level by the least effect, in all series of a subject.
-#[derive(Clone, Copy, Default)]
-struct Lone {
-    low: usize,
-    high: usize,
-    sessions: usize,
-}
-
-impl Lone {
-    /// The probability that all sessions of one side of a change are such: those after it, or
-    /// those before it, which is twice that of one of them. With half a session more (Jeffreys),
-    /// since none that was seen is not none.
-    fn chance(&self, change: f64, [before, after]: [usize; 2]) -> f64 {
-        let share = |count: usize| (count as f64 + 0.5) / (self.sessions as f64 + 1.0);
-        let (after_share, before_share) = match change < 0.0 {
-            true => (share(self.low), share(self.high)),
-            false => (share(self.high), share(self.low)),
-        };
-        let likelier = after_share.powf(after as f64).max(before_share.powf(before as f64));
-        (2.0 * likelier).min(1.0)
-    }
-}
-
 /// Scatters by subject.
 fn scatters<'l>(
     all: &[Series],
@@ -493,20 +481,13 @@ fn judged(all: &[Series]) -> Vec<Judged> {
         (course::level(logs, &scatter), scatter)
     };
     let levels: Vec<(Option<Level>, Scatter)> = all.iter().zip(&logs).map(level).collect();
-    let mut lone: HashMap<u32, Lone> = HashMap::new();
-    for ((one, logs), (level, _)) in all.iter().zip(&logs).zip(&levels) {
-        let known = lone.entry(one.subject).or_default();
-        let [low, high] = level.map_or([0, 0], |level| level.lone(logs, one.effect));
-        *known = Lone {
-            low: known.low + low,
-            high: known.high + high,
-            sessions: known.sessions + logs.len(),
-        };
-    }
+    let known_levels = levels.iter().map(|(level, _)| *level);
+    let series = all.iter().zip(&logs).zip(known_levels);
+    let lone = Lone::of(series.map(|((one, logs), level)| (one, &logs[..], level)));
     let judge = |at: usize| {
         let (one, logs, (level, scatter)) = (&all[at], &logs[at], &levels[at]);
         let level = (*level)?;
-        let by_lone = lone[&one.subject].chance(level.change, level.sides);
+        let by_lone = lone.chance(one, &level);
         let chance = match level.agrees {
             true => level.probability(logs.len()).max(by_lone),
             false => 1.0,

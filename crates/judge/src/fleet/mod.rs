@@ -28,6 +28,7 @@ pub mod drift;
 pub mod flag;
 pub mod gather;
 pub mod judge;
+mod lone;
 pub mod plan;
 pub mod planted;
 pub mod problem;

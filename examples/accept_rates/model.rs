@@ -10,7 +10,7 @@ use fizeau_judge::accept::{
     cause::{self, Cause, Facts, Loss},
     decide::{Against, Decision, RETEST, Sequence, Series},
     learn::{self, Value},
-    node::reference_bar,
+    node::{reference_bar, session_of},
     profile::{Aspect, Reference},
 };
 use serde::Deserialize;
@@ -261,8 +261,10 @@ impl Model {
         let series = (0..node.losses.len()).map(|place| {
             let metric = place % metrics;
             let least_effect = self.metrics[metric].delta;
-            let bars = vec![reference_bar(&references[metric], least_effect)];
-            Series { metric, least_effect, values: Vec::new(), bars, has_peers: true }
+            let reference = &references[metric];
+            let (bars, values) = (vec![reference_bar(reference, least_effect)], Vec::new());
+            let session = session_of(reference);
+            Series { metric, least_effect, values, bars, has_peers: true, session }
         });
         let mut sequence = Sequence::new(series.collect());
         let mut repeats = 0;

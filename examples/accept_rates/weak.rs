@@ -73,5 +73,12 @@ fn series(metric: usize) -> Series {
         may_pass: false,
         may_fail: true,
     };
-    Series { metric, least_effect: 0.06, values: Vec::new(), bars: vec![floor], has_peers: true }
+    Series {
+        metric,
+        least_effect: 0.06,
+        values: Vec::new(),
+        bars: vec![floor],
+        has_peers: true,
+        session: None,
+    }
 }

@@ -75,6 +75,7 @@ fn accepted(rate: f64, noise: f64, may_pass: bool, random: &mut Rand64) -> (Verd
         values: Vec::new(),
         bars: vec![floor],
         has_peers: false,
+        session: None,
     };
     let mut sequence = Sequence::new(vec![series]);
     let mut values = Vec::new();

@@ -5,7 +5,7 @@
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv   # figures alone
 //!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv drift   # of one judge
-//!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv drift "2 %"   # in one noise
+//!     cargo run -p fizeau-judge --example fleet_zoo -- FLEETS SEED csv drift "2 %"   # one noise
 //!
 //! `before.csv` has the figures of the rules before: its first lines say how they were made.
 

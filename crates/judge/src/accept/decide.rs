@@ -7,7 +7,8 @@
 //! - The series' place is its median. Its standard error is `sqrt(pi / 2) s / sqrt(n)`, where `s`
 //!   is the noise of one repeat, pooled over the devices of the node. The bar's own error is added
 //!   to it in squares: a reference that was learnt from few runs can fail nobody by its own bad
-//!   luck.
+//!   luck. Where earlier runs tell how far a session of a device is off beside its neighbours, what
+//!   they are above it by has to be more than that, too ([`Standing::beside`]).
 //! - **Fail** tests H0: the rate is at least the bar's. With a bar that stands the least effect
 //!   below the reference this is H0: loss <= delta, and not loss = 0. False discoveries are
 //!   controlled over all series of the node (Benjamini and Hochberg 1995).
@@ -113,6 +114,9 @@ pub struct Series {
     pub bars: Vec<Bar>,
     /// Whether the node's other devices may fail it. They never pass it, since all may be slow.
     pub has_peers: bool,
+    /// Variance of what a session of a healthy device is off by beside the other devices of its
+    /// node, beyond its repeats. `None` where no earlier session tells it.
+    pub session: Option<Variance>,
 }
 
 /// Why a decision is what it is.
@@ -183,8 +187,10 @@ impl Judged {
         let centre = median(values);
         let error = error_of_median(noise, values.len());
         let stand = |bar: &Bar| Standing::of(centre, error, bar);
+        let Series { session, least_effect, .. } = series;
+        let beside = |bar| Standing::beside((centre, error), bar, *session, *least_effect);
         let standings: Vec<Standing> =
-            series.bars.iter().chain(peers.as_ref()).map(stand).collect();
+            series.bars.iter().map(stand).chain(peers.as_ref().map(beside)).collect();
         let is_gated = is_too_noisy(noise, series.least_effect);
         let mut judged =
             Judged { centre, error, noise, standings, is_gated, may_be_decided: false };

@@ -2,7 +2,7 @@
 
 use super::{
     corruption,
-    decide::{GATE, MEDIAN, noise},
+    decide::{GATE, MEDIAN, PEERS_MIN, noise},
     profile::{Aspect, Key, Kind, Profile, Reference},
     reading::{self, Metric},
 };
@@ -30,6 +30,10 @@ const SPREAD_MAX: f64 = 1.0;
 
 /// Standard deviation of normal values over their median absolute deviation.
 const NORMAL_MAD: f64 = 1.4826;
+
+/// Degrees of freedom of a variance by that deviation, over those of squares, of normal values
+/// (Huber and Ronchetti, Robust Statistics, 2009).
+const ROBUST: f64 = 0.37;
 
 /// One run of one device: its records are its repeats.
 #[derive(Clone, Debug)]
@@ -327,6 +331,43 @@ fn variance_of_runs(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Opt
     (freedom > 0.0).then(|| Variance { value: squares / freedom, freedom })
 }
 
+/// The same of runs beside those of the other devices of their nodes: what a session of a whole
+/// node is off by is no difference between its devices. The runs of a node's devices belong
+/// together in their order. By a median, since something may slow single runs by a third, and a
+/// failure in such a run is measured anew. None where no node has enough devices that were run
+/// twice.
+fn variance_beside(by_device: &BTreeMap<&(String, String), Vec<&Value>>) -> Option<Variance> {
+    let mut nodes: BTreeMap<&str, Vec<Vec<f64>>> = BTreeMap::new();
+    for ((node, _), values) in by_device {
+        let mut values = values.clone();
+        values.sort_by(|a, b| a.started.cmp(&b.started));
+        let logs = values.iter().map(|value| value.log).collect();
+        nodes.entry(node).or_default().push(logs);
+    }
+    let (mut apart, mut freedom) = (Vec::new(), 0.0);
+    for devices in nodes.values() {
+        let runs = devices.iter().map(Vec::len).min().unwrap_or_default();
+        let others = devices.len() - 1;
+        if others < PEERS_MIN || runs < RUNS_OF_DEVICE_MIN {
+            continue;
+        }
+        for (at, own) in devices.iter().enumerate() {
+            let beside = |run: usize| {
+                let all = devices.iter().enumerate().filter(|(other, _)| *other != at);
+                own[run] - median(&all.map(|(_, logs)| logs[run]).collect::<Vec<f64>>())
+            };
+            let all: Vec<f64> = (0..runs).map(beside).collect();
+            let (mean, variance) = mean_and_variance(&all);
+            // The median of the others is off by itself.
+            let stretch = (runs as f64 / variance.freedom / (1.0 + MEDIAN / others as f64)).sqrt();
+            apart.extend(all.into_iter().map(|log| (log - mean).abs() * stretch));
+            freedom += ROBUST * variance.freedom;
+        }
+    }
+    let value = |apart: &[f64]| (NORMAL_MAD * median(apart)).powi(2);
+    (freedom > 0.0).then(|| Variance { value: value(&apart), freedom })
+}
+
 /// How far the runs of one device may be from each other beyond what their repeats explain: a
 /// judgement adds the scatter of its own repeats, and that of the reference's would count twice.
 /// One standard error of the variance is added, since few runs tell it badly.
@@ -381,7 +422,7 @@ pub fn reference(point: &str, aspect: Aspect, values: &[Value]) -> Reference {
     }
     let nodes: Vec<f64> = by_node.values().map(|logs| median(logs)).collect();
     let centres: Vec<f64> = devices.iter().map(|(_, log)| *log).collect();
-    let runs = variance_of_runs(&by_device);
+    let (runs, beside) = (variance_of_runs(&by_device), variance_beside(&by_device));
     let error = error_of(&nodes, &centres, runs, values.len());
     let dates = || values.iter().map(|value| value.started.clone());
     Reference {
@@ -391,6 +432,7 @@ pub fn reference(point: &str, aspect: Aspect, values: &[Value]) -> Reference {
         error: error.value.sqrt(),
         error_freedom: error.freedom,
         spread_of_runs: runs.map(|runs| between_runs(values, runs)),
+        spread_beside_others: beside.map(|beside| between_runs(values, beside)),
         spread_of_devices: spread(&centres),
         // Of few nodes a robust spread would itself scatter too much.
         spread_of_nodes: (nodes.len() > 1).then(|| mean_and_variance(&nodes).1.value.sqrt()),
@@ -432,6 +474,37 @@ fn doubts(reference: &Reference, least_effect: f64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What sessions of whole nodes are off by is no difference of their devices.
+    #[test]
+    fn a_session_of_a_node_is_not_one_of_its_devices() {
+        let value = |node: usize, device: usize, run: usize, log: f64| Value {
+            log,
+            error: None,
+            noise: None,
+            device: (format!("n{node}"), format!("cuda:{device}")),
+            started: format!("run {run}"),
+        };
+        let places = || (0..5).flat_map(|node| (0..8).map(move |device| (node, device)));
+        let runs = |of: &mut dyn FnMut(usize, usize) -> f64| -> Reference {
+            let both = |(node, device)| [0, 1].map(|run| value(node, device, run, of(node, run)));
+            reference("stream", Aspect::Rate, &places().flat_map(both).collect::<Vec<Value>>())
+        };
+        let of_nodes = runs(&mut |node, run| 0.01 * ((node * 7 + run * 3) % 5) as f64);
+        let spreads = (of_nodes.spread_of_runs, of_nodes.spread_beside_others);
+        assert!(spreads.0 > Some(0.01) && spreads.1 == Some(0.0), "{spreads:?}");
+        let mut random = oorandom::Rand64::new(7);
+        let of_devices = runs(&mut |_, _| 0.01 * random.rand_float());
+        let spread = of_devices.spread_of_runs.expect("two runs");
+        let beside = of_devices.spread_beside_others.expect("eight devices");
+        assert!((0.7..1.4).contains(&(beside / spread)), "{beside} of {spread}");
+        // A run in ten that something slows by a third is no difference of sessions.
+        let mut slowed = |_: usize, _: usize| {
+            0.01 * random.rand_float() - if random.rand_float() < 0.1 { 0.4 } else { 0.0 }
+        };
+        let slowed = runs(&mut slowed).spread_beside_others.expect("eight devices");
+        assert!(slowed < 2.0 * beside, "{slowed}, {beside}");
+    }
 
     #[test]
     fn the_least_effect_becomes_what_the_scatter_lets_one_tell() {

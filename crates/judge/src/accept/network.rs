@@ -154,6 +154,7 @@ impl Network {
                 may_fail: true,
             }],
             has_peers: true,
+            session: None,
         };
         let sequence = Sequence::new(ports.iter().enumerate().map(series).collect());
         let count = ports.len();

@@ -192,6 +192,7 @@ impl<'p> Node<'p> {
         let floor = check.floor.as_ref().filter(|_| row.metric.aspect != Aspect::Clock);
         let floor = floor.and_then(|floor| floor_bar(floor, &row.readings[0]));
         let reference = self.profile.reference(&row.metric.point, row.metric.aspect);
+        let session = reference.and_then(session_of);
         let reference = reference.map(|one| reference_bar(one, effect));
         Series {
             metric,
@@ -199,6 +200,7 @@ impl<'p> Node<'p> {
             values: Vec::new(),
             bars: floor.into_iter().chain(reference).collect(),
             has_peers: numa::has_peers(&row.metric.point),
+            session,
         }
     }
 
@@ -302,6 +304,16 @@ fn floor_bar(floor: &Floor, reading: &Reading) -> Option<Bar> {
         may_pass: floor.quality != Quality::Weak,
         may_fail: true,
     })
+}
+
+/// Variance of what a session of a device is off by beside the other devices of its node, as the
+/// runs of a reference tell it; its spread has a standard error in it already. `None` where no
+/// device was run twice.
+pub fn session_of(reference: &Reference) -> Option<Variance> {
+    let runs = reference.spread_of_runs?;
+    let spread = reference.spread_beside_others.map_or(runs, |beside| beside.min(runs));
+    let freedom = (reference.runs as f64 - reference.devices as f64).max(1.0);
+    Some(Variance { value: spread * spread, freedom })
 }
 
 /// The bar of a reference, the least effect below it.

@@ -256,6 +256,10 @@ pub struct Reference {
     /// standard deviation as a share; absent where no device was run twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_of_runs: Option<f64>,
+    /// The same of runs beside those of the other devices of the node, without what a whole node's
+    /// session is off by; absent where too few devices of a node were run twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread_beside_others: Option<f64>,
     /// Standard deviation of devices, as a share; absent where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_of_devices: Option<f64>,
@@ -354,8 +358,12 @@ impl Profile {
         }
         for reference in &self.references {
             let Reference { point, median, .. } = reference;
-            let spreads =
-                [reference.spread_of_runs, reference.spread_of_devices, reference.spread_of_nodes];
+            let spreads = [
+                reference.spread_of_runs,
+                reference.spread_beside_others,
+                reference.spread_of_devices,
+                reference.spread_of_nodes,
+            ];
             let is_share = |spread: &f64| spread.is_finite() && *spread >= 0.0;
             let shares = spreads.iter().flatten().chain([&reference.error]);
             let is_rate = median.is_finite() && *median > 0.0 && reference.error_freedom >= 1.0;

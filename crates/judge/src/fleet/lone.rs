@@ -42,8 +42,7 @@ impl Counted<'_> {
     fn close(&mut self) {
         let most = self.nodes.values().flatten().copied().max().unwrap_or_default();
         for side in [0, 1] {
-            let count =
-                |least: usize| self.nodes.values().filter(|off| off[side] >= least).count();
+            let count = |least: usize| self.nodes.values().filter(|off| off[side] >= least).count();
             self.at_least[side] = (0..=most).map(count).collect();
         }
     }
@@ -114,9 +113,7 @@ impl<'s> Lone<'s> {
 
     /// The probabilities of changes, with that of each event once: 1 for its other devices. A node
     /// that changes as a whole is one discovery, whose devices must not vouch for each other.
-    pub(super) fn once<'l>(
-        all: impl Iterator<Item = (&'s Series, &'l Level, f64)>,
-    ) -> Vec<f64> {
+    pub(super) fn once<'l>(all: impl Iterator<Item = (&'s Series, &'l Level, f64)>) -> Vec<f64> {
         let mut chances = Vec::new();
         let mut least: BTreeMap<Event<'s>, usize> = BTreeMap::new();
         for (at, (series, level, chance)) in all.enumerate() {
@@ -124,11 +121,8 @@ impl<'s> Lone<'s> {
             let Some(event) = event(series, level) else { continue };
             let known = least.entry(event).or_insert(at);
             if *known != at {
-                let other = if chance < chances[*known] {
-                    std::mem::replace(known, at)
-                } else {
-                    at
-                };
+                let other =
+                    if chance < chances[*known] { std::mem::replace(known, at) } else { at };
                 chances[other] = 1.0;
             }
         }

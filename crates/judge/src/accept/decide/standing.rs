@@ -24,6 +24,24 @@ impl Standing {
         Standing { bar: *bar, t: (centre - bar.log) / all.value.sqrt(), freedom: all.freedom }
     }
 
+    /// Of a device to the bar that the others of its node make. `session` is the variance of what a
+    /// session of a healthy device is off by beside them, where that is known: the device is then as
+    /// slow as the milder of two tests says. One is that it lost at most the least effect, by the
+    /// scatter of its repeats. The other is that it lost nothing, and that its session is off.
+    pub fn beside(
+        (centre, error): (f64, Variance),
+        bar: &Bar,
+        session: Option<Variance>,
+        least_effect: f64,
+    ) -> Standing {
+        let below = Standing::of(centre, error, bar);
+        let Some(session) = session else { return below };
+        let log = bar.log - (1.0 - least_effect).ln();
+        let healthy = Bar { log, error: sum(&[bar.error, session]), ..*bar };
+        let healthy = Standing { bar: *bar, ..Standing::of(centre, error, &healthy) };
+        if healthy.below() > below.below() { healthy } else { below }
+    }
+
     /// The probability of so low a rate if it were just at the bar.
     pub fn below(&self) -> f64 {
         student::upper_tail(-self.t, self.freedom)

@@ -29,7 +29,8 @@ fn reference() -> Bar {
 }
 
 fn series(metric: usize, bars: Vec<Bar>) -> Series {
-    Series { metric, least_effect: EFFECT, values: Vec::new(), bars, has_peers: true }
+    let values = Vec::new();
+    Series { metric, least_effect: EFFECT, values, bars, has_peers: true, session: None }
 }
 
 /// Runs the procedure to its end on devices with these true rates, as logarithms, and this noise.
@@ -274,4 +275,30 @@ fn below_a_weak_floor_is_measured_on_until_it_fails_or_repeats_end() {
     let healthy = decided(&[weak_floor()], &[0.25], 0.01, 29);
     assert_eq!(verdicts(&healthy), [(Verdict::Inconclusive, Reason::NoBar)]);
     assert_eq!(healthy.decision(0).map(|one| one.repeats), Some(LOOKS[0]));
+}
+
+/// Runs of eight devices, one of which is this many least effects below the others, where a session
+/// of a device is off by half a least effect.
+fn beside_sessions(lost: f64, session: Option<f64>) -> Verdict {
+    let mut normal = Normal::new(11);
+    let rates = [0.0, 0.03, -0.04, 0.01, -0.02, 0.04, -0.03, -lost].map(|effects| effects * EFFECT);
+    let variance = |deviation: f64| Variance { value: deviation.powi(2), freedom: 40.0 };
+    let session = session.map(|effects| variance(effects * EFFECT));
+    let one = |_| Series { session, ..series(0, Vec::new()) };
+    let mut sequence = Sequence::new(rates.iter().map(one).collect());
+    while !sequence.is_over() {
+        for (at, count) in sequence.wanted() {
+            (0..count).for_each(|_| sequence.take(at, rates[at] + 0.1 * EFFECT * normal.next()));
+        }
+        sequence.judge();
+    }
+    sequence.decision(7).expect("decided").verdict
+}
+
+#[test]
+fn a_session_that_is_off_as_earlier_ones_were_fails_nobody_beside_its_neighbours() {
+    assert_eq!(beside_sessions(1.6, None), Verdict::Fail);
+    assert_eq!(beside_sessions(1.6, Some(0.05)), Verdict::Fail);
+    assert_eq!(beside_sessions(1.6, Some(0.5)), Verdict::Inconclusive);
+    assert_eq!(beside_sessions(5.0, Some(0.5)), Verdict::Fail);
 }

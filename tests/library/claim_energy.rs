@@ -32,7 +32,7 @@ fn doubt(answer: Answer) -> u32 {
 }
 
 /// An energy just below what a tenth of the power limit needs at L0 of `project` is impossible, one
-/// just above is not, and one that half of the limit reaches at L1 is possible.
+/// just above is not, and one that a fifth of the limit reaches at L1 is possible.
 #[test]
 fn energy_is_judged_by_the_power_limit_and_l0_of_project() {
     let catalogue = catalogue();
@@ -84,7 +84,7 @@ fn energy_is_judged_by_the_power_limit_and_l0_of_project() {
         assert_eq!(below, Answer::Impossible, "{text}");
         let (above, text) = said(1.002 * least);
         assert_ne!(above, Answer::Impossible, "{text}");
-        let (usual, text) = said(0.501 * watts / rate(point.requests.serial));
+        let (usual, text) = said(0.201 * watts / rate(point.requests.serial));
         let is_at_the_edge = point.requests.serial > 0.89 * point.requests.light;
         assert!(usual == Answer::Possible || is_at_the_edge, "{text}");
         let (wasteful, text) = said(1e4 * least);

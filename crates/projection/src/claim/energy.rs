@@ -8,12 +8,14 @@
 use super::{Answer, Claim, Named, Verdict, vocabulary::Number};
 use fizeau_domain::{number::fixed, units::Watts};
 
-/// The share of its power limit that a device takes where memory bounds it. Decode lost nothing at
-/// half of the limit (Patel et al., Splitwise, ISCA 2024, power of the token phase of H100).
-const DECODE: f64 = 0.5;
+/// The share of its power limit that a device takes where memory bounds it: decode took 137 to 300 W
+/// of the 700 of an H200, with four kinds of attention (Ma et al., The Illusion of Power Capping in
+/// LLM Decode, arXiv:2605.11999, 2026). The least of these is a fifth.
+const DECODE: f64 = 0.2;
 
-/// The share of its power limit that a device takes at least: about what a server GPU takes idle,
-/// with its memory at full clock (H100 SXM: 70 W of 700).
+/// The share of its power limit that a device takes at least, which is about what a server GPU
+/// takes idle: 74 and 80 W of the 700 of an H200 in two public measurements (conservemode.com and
+/// serialalice.pt, 2026). No device that works was seen below it, and the limit is ours.
 const LEAST: f64 = 0.1;
 
 /// What a text states of the energy of a token.
@@ -64,6 +66,8 @@ const OF_ENERGY: [&str; 15] = [
 fn prefix(text: &str, name: &str) -> Option<f64> {
     let symbol = match text {
         "" => Some(1.0),
+        // The sign of micro, the Greek letter, and the letter that stands for both.
+        "\u{b5}" | "\u{3bc}" | "u" => Some(1e-6),
         "m" => Some(1e-3),
         "k" | "K" => Some(1e3),
         "M" => Some(1e6),
@@ -71,7 +75,7 @@ fn prefix(text: &str, name: &str) -> Option<f64> {
         _ => None,
     };
     symbol.or_else(|| {
-        let named = [("milli", 1e-3), ("kilo", 1e3), ("mega", 1e6), ("giga", 1e9)];
+        let named = [("micro", 1e-6), ("milli", 1e-3), ("kilo", 1e3), ("mega", 1e6), ("giga", 1e9)];
         let found = named.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
         found.filter(|_| name.len() > 2).map(|(_, factor)| *factor)
     })
@@ -446,6 +450,10 @@ mod tests {
             "0.111111111111 Wh per 1,000 tokens",
             "0.111111111111 kWh per million output tokens",
             "0.111111111111 kWh/1M tokens",
+            "111.111111111 \u{b5}Wh/tok",
+            "111.111111111 \u{3bc}Wh per token",
+            "400,000 uJ per token",
+            "400,000 microjoules per token",
         ] {
             let found = joules_of(text).unwrap_or_else(|| panic!("{text}"));
             assert!((found - 0.4).abs() < 1e-9, "{text}: {found}");

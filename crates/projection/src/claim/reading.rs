@@ -283,7 +283,14 @@ impl Words<'_> {
         }
         if matches!(lower, "on" | "across" | "over" | "using") {
             let next = self.peek();
-            if !next.is_empty() && next.bytes().all(|one| one.is_ascii_digit()) {
+            // "over 250 tokens per second" is no number of devices.
+            let after = self.words.get(self.at + 1);
+            let is_figure = after.is_some_and(|after| Unit::of(after).is_some());
+            let is_count = !next.is_empty() && next.bytes().all(|one| one.is_ascii_digit());
+            if is_count && is_figure {
+                return Ok(true);
+            }
+            if is_count {
                 self.at += 1;
                 self.set_devices(&next)?;
                 self.take_if(is_device);
@@ -356,7 +363,7 @@ impl Words<'_> {
             "sparse" | "sparsity" | "2:4" | "structured" => self.is_sparse = Some(!is_negated),
             "tensor" | "matrix" | "mfma" | "wmma" | "wgmma" | "tensorcore" | "tensorcores"
             | "tensor-core" => self.is_matrix = Some(!is_negated),
-            "vector" | "cuda" | "shader" | "simd" | "non-tensor" => {
+            "vector" | "cuda" | "shader" | "shaders" | "simd" | "non-tensor" => {
                 self.is_matrix = Some(is_negated);
             }
             // Of "tensor cores".
@@ -557,7 +564,6 @@ impl Reading {
             known.extend(pieces.chain(name.split_whitespace()).map(str::to_owned));
         }
         let mut words = Words { words: split(text), known: &known, ..Words::default() };
-        words.words = copies_within_a_device(std::mem::take(&mut words.words));
         let links = (0..words.words.len()).filter_map(|at| wire::fabric_at(&words.words[at..]));
         let links: Vec<_> = links.map(|(fabric, _)| fabric.kind).collect();
         let is_number = |word: &&String| word.starts_with(|c: char| c.is_ascii_digit());
@@ -580,21 +586,3 @@ impl Reading {
 
 #[cfg(test)]
 mod tests;
-
-/// "Device to Device", where no link is named beside it, is what CUDA's bandwidthTest calls a copy
-/// within the memory of one device.
-fn copies_within_a_device(words: Vec<String>) -> Vec<String> {
-    let is_phrase = |at: usize| {
-        let three = words.get(at..at + 3).unwrap_or_default();
-        let phrase = ["device", "to", "device"];
-        three.len() == 3 && three.iter().zip(phrase).all(|(one, is)| one.eq_ignore_ascii_case(is))
-    };
-    let Some(start) = (0..words.len()).find(|at| is_phrase(*at)) else { return words };
-    let (before, after) = (&words[..start], &words[start + 3..]);
-    let names_link =
-        |part: &[String]| (0..part.len()).any(|at| wire::fabric_at(&part[at..]).is_some());
-    match names_link(before) || names_link(after) {
-        true => words,
-        false => [before, &["memory".to_owned()], after].concat(),
-    }
-}

@@ -109,7 +109,7 @@ fn token_latency(text: &str) -> Option<Line> {
     let name = NAMES.iter().find(|name| lower.contains(**name))?;
     let (before, after) = lower.split_once(name)?;
     let is_middle = ["", "mean", "median", "average", "avg", "p50"].contains(&before.trim());
-    let is_apart = |c: char| "(): =~".contains(c);
+    let is_apart = |c: char| "(): =~|".contains(c);
     let words: Vec<&str> = after.split(is_apart).filter(|word| !word.is_empty()).collect();
     let is_number = |word: &&&str| word.starts_with(|c: char| c.is_ascii_digit());
     let [number] = words.iter().filter(is_number).collect::<Vec<_>>()[..] else { return None };
@@ -195,6 +195,36 @@ fn nvbandwidth(text: &str) -> Option<Line> {
     line(format!("{test} {rate} GB/s"), "nvbandwidth")
 }
 
+/// A metric of Nsight Compute: `dram__bytes_read.sum.per_second Tbyte/second 2.91`.
+fn nsight(text: &str) -> Option<Line> {
+    let of_rate = |word: &&str| word.starts_with("dram__bytes") && word.ends_with("per_second");
+    let words: Vec<&str> = text.split_whitespace().filter(|word| !of_rate(word)).collect();
+    let [one, other] = words[..] else { return None };
+    let is_number = |word: &str| word.replace(',', "").parse::<f64>().is_ok();
+    let (number, unit) = if is_number(one) { (one, other) } else { (other, one) };
+    let is_whole = text.split_whitespace().any(|word| of_rate(&word)) && is_number(number);
+    is_whole.then(|| line(format!("{number} {unit} measured memory bandwidth"), "ncu"))?
+}
+
+/// A share of a rate that the text states: `91.3 % of the theoretical 3.35 TB/s`.
+fn share_of_rate(text: &str) -> Option<Line> {
+    let (before, after) = text.split_once('%')?;
+    let (head, percent) = before.trim_end().rsplit_once(' ').unwrap_or(("", before.trim()));
+    let percent: f64 = percent.parse().ok()?;
+    let mut words = after.split_whitespace().skip_while(|word| {
+        let words = ["of", "the", "its", "a", "theoretical", "peak", "stated", "nominal"];
+        words.contains(&word.to_ascii_lowercase().as_str())
+    });
+    let rate: f64 = words.next()?.replace(',', "").parse().ok()?;
+    let rest: Vec<&str> = words.collect();
+    let is_of =
+        after.trim_start().starts_with("of ") && !head.contains(|c: char| c.is_ascii_digit());
+    let unit = rest.first().filter(|unit| is_of && unit.contains('/'))?;
+    let rate = format!("{:.4}", rate * percent / 100.0);
+    let rate = rate.trim_end_matches('0').trim_end_matches('.');
+    line(format!("{head} measured {rate} {unit} {}", rest[1..].join(" ")).trim().into(), "a share")
+}
+
 /// What a product comes to: `4800 x 12 x 8 = 460,800 MB/s`.
 fn product(text: &str) -> Option<Line> {
     let (factors, result) = text.rsplit_once('=')?;
@@ -209,6 +239,7 @@ pub fn line_of(text: &str) -> Option<Line> {
     let of_tokens = eval(text).or_else(of_benches).or_else(|| server(text));
     let of_tokens = of_tokens.or_else(|| token_latency(text));
     let of_bytes = || nccl_row(text).or_else(|| nvbench(text)).or_else(|| nvbandwidth(text));
+    let of_bytes = || of_bytes().or_else(|| nsight(text)).or_else(|| share_of_rate(text));
     of_tokens.or_else(of_bytes).or_else(|| product(text))
 }
 
@@ -260,6 +291,16 @@ mod tests {
             ("Mean TPOT (ms):                          12.50", "80.000 output tok/s/user"),
             ("Inter-token latency: 7.1 ms", "140.845 output tok/s/user"),
             ("TPOT of 25 ms", "40.000 output tok/s/user"),
+            ("Mean TPOT (ms) | 12.50", "80.000 output tok/s/user"),
+            (
+                "dram__bytes_read.sum.per_second Tbyte/second 2.91",
+                "2.91 Tbyte/second measured memory bandwidth",
+            ),
+            (
+                "dram__bytes_write.sum.per_second 950.2 Gbyte/second",
+                "950.2 Gbyte/second measured memory bandwidth",
+            ),
+            ("91.3 % of the theoretical 3.35 TB/s", "measured 3.0586 TB/s"),
             ("98 t/s tg", "98 output tok/s/user"),
             ("pp512 = 4,100 t/s", "4100 input tok/s isl 512"),
             ("Generation: 256 tokens, 98.4 tokens-per-sec", "98.4 output tok/s/user"),
@@ -275,6 +316,8 @@ mod tests {
             "4.8 TB/s",
             "62 tokens/s",
             "P99 TPOT (ms): 12.5",
+            "20 % faster than 3.35 TB/s",
+            "93 % of peak memory bandwidth",
             "Output token throughput (tok/s): 2582.3",
         ] {
             assert_eq!(line_of(text), None, "{text}");

@@ -28,11 +28,11 @@ pub const WEIGHTLESS: &str = "\
     average mean median generating serving server inference training offline second ai precision \
     format type dtype ecc boost clock clocks \
     reaching configuration memory-bound compute-bound single-core single-threaded \
-    operations raw line ceiling class top tier ingress egress \
+    operations raw line ceiling class top tier ingress egress @ through peaks large sizes \
     gpu's engine system's unified local device's onboard";
 
 /// Words of figures that were measured.
-pub const MEASURED: [&str; 36] = [
+pub const MEASURED: [&str; 44] = [
     "measured",
     "sustained",
     "achieved",
@@ -69,10 +69,18 @@ pub const MEASURED: [&str; 36] = [
     "memcpy",
     "mbw",
     "trained",
+    "real-world",
+    "forward",
+    "backward",
+    "fwd",
+    "bwd",
+    "torch.mm",
+    "torch.matmul",
+    "flashattention-4",
 ];
 
 /// Words for devices.
-const DEVICES: [&str; 15] = [
+const DEVICES: [&str; 17] = [
     "gpu",
     "gpus",
     "device",
@@ -88,6 +96,8 @@ const DEVICES: [&str; 15] = [
     "cpu",
     "socket",
     "sockets",
+    "oam",
+    "oams",
 ];
 
 /// Small numbers in words, before a word for devices.

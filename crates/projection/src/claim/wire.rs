@@ -101,8 +101,9 @@ pub enum Ways {
 }
 
 /// Names in one word. Numbers behind them are generations.
-const NAMES: [(&str, Kind); 58] = [
+const NAMES: [(&str, Kind); 59] = [
     ("nvlinks", Kind::Nvlink),
+    ("mnnvl", Kind::Nvlink),
     ("lnksta", Kind::Pcie),
     ("lnkcap", Kind::Pcie),
     ("quantum", Kind::InfiniBand),

@@ -42,6 +42,10 @@ const BESIDE: [&str; 14] = [
 /// Links that a text counts: "18 NVLink links", "eight NDR rails".
 const COUNTED: [&str; 7] = ["links", "rails", "ports", "nics", "adapters", "hcas", "interfaces"];
 
+fn is_count(word: &str) -> bool {
+    !word.is_empty() && word.len() <= 4 && word.bytes().all(|one| one.is_ascii_digit())
+}
+
 impl Words<'_> {
     /// Whether some word has this in it.
     pub(super) fn names(&self, part: &str) -> bool {
@@ -75,6 +79,15 @@ impl Words<'_> {
             self.at += 1;
             self.beside.link = self.beside.link.or(Some(Fabric::of(Kind::Peers)));
             return Ok(self.parts.take("link"));
+        }
+        // "TP8": devices that hold one copy of the model.
+        if let Some(count) = lower.strip_prefix("tp").filter(|count| is_count(count)) {
+            self.set_devices(count)?;
+            return Ok(true);
+        }
+        // "a rack of 72 GPUs": without their number nothing says how large it is.
+        if lower == "rack" && self.words.iter().any(|word| word.eq_ignore_ascii_case("gpus")) {
+            return Ok(true);
         }
         if !PROGRAMS.iter().any(|name| self.names(name)) {
             return Ok(false);

@@ -2,6 +2,7 @@
 
 use crate::claim::{
     unit::{Parts, Unit},
+    vocabulary::dtype,
     wire,
 };
 
@@ -51,9 +52,12 @@ pub fn split(text: &str) -> Vec<String> {
             "" => {}
             "per" => {
                 let next = all.next().unwrap_or_default();
-                match Parts::default().take(&next.to_ascii_lowercase()) {
-                    true => words.push(format!("/{next}")),
-                    false => words.extend(["per".into(), next.to_owned()]),
+                let is_taken = Parts::default().take(&next.to_ascii_lowercase());
+                match words.last_mut().filter(|last| is_taken && is_of_clock(last, next)) {
+                    // "8,192 FLOPS per clock": a rate only by what follows.
+                    Some(last) => *last = format!("{last}/{next}"),
+                    None if is_taken => words.push(format!("/{next}")),
+                    None => words.extend(["per".into(), next.to_owned()]),
                 }
             }
             _ if is_group && is_begun && !is_generation(&words) => {
@@ -61,10 +65,97 @@ pub fn split(text: &str) -> Vec<String> {
                 last.push(',');
                 last.push_str(word);
             }
-            _ => words.extend(counted(word)),
+            "context" | "ctx" if words.last().is_some_and(|last| is_length(last)) => {
+                // The shortest one is taken, which is in the claim's favour.
+                words.pop();
+            }
+            "module" | "modules" if words.last().is_some_and(|last| is_oam(last)) => {}
+            lower if is_shape(lower) => {}
+            _ => words.extend(apart(word)),
         }
     }
-    words
+    in_digits(&mut words);
+    copies_within_a_device(words)
+}
+
+/// "FLOPS" before "per clock".
+fn is_of_clock(last: &str, next: &str) -> bool {
+    let is_operations = ["flop", "flops", "op", "ops"].contains(&&*last.to_ascii_lowercase());
+    is_operations && ["clock", "clk", "cycle"].contains(&&*next.to_ascii_lowercase())
+}
+
+/// "1K", "32k", "8192": how long a context is.
+fn is_length(word: &str) -> bool {
+    let digits = word.trim_end_matches(['k', 'K', 'm', 'M']);
+    digits.len() + 1 >= word.len() && digits.replace(',', "").parse::<u32>().is_ok()
+}
+
+/// "per OAM", "8 OAMs".
+fn is_oam(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    matches!(lower.trim_start_matches('/'), "oam" | "oams")
+}
+
+/// "8192x8192x8192": the shape of a product, and no rate.
+fn is_shape(lower: &str) -> bool {
+    let sides = lower.split('x').count();
+    let is_side = |side: &str| !side.is_empty() && side.bytes().all(|b| b.is_ascii_digit());
+    (sides == 3 || sides == 2 && lower.len() >= 9) && lower.split('x').all(is_side)
+}
+
+/// Words that are written as one: "NVLink-only", "dual-socket", "FP4-Sparse", "tput/GPU".
+fn apart(word: &str) -> Vec<String> {
+    let lower = word.to_ascii_lowercase();
+    if let Some(rest) = lower.strip_suffix("-only") {
+        return counted(&word[..rest.len()]);
+    }
+    if let Some((count, "socket")) = lower.rsplit_once('-') {
+        return vec![count.to_owned(), "socket".into()];
+    }
+    if let Some((of, sparse)) = lower.split_once('-')
+        && matches!(sparse, "sparse" | "dense" | "sparsity")
+        && dtype(of).is_some()
+    {
+        return vec![of.to_owned(), sparse.to_owned()];
+    }
+    match lower.split_once('/') {
+        Some(("tput" | "throughput", whose)) => vec!["throughput".into(), format!("/{whose}")],
+        _ if lower == "tput" => vec!["throughput".into()],
+        _ => counted(word),
+    }
+}
+
+/// Small numbers as headlines write them before a unit: "five petaflops".
+fn in_digits(words: &mut [String]) {
+    const NUMBERS: [&str; 12] = [
+        "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+        "twelve",
+    ];
+    for at in 1..words.len() {
+        let lower = words[at - 1].to_ascii_lowercase();
+        let number = NUMBERS.iter().position(|name| *name == lower);
+        if let Some(number) = number.filter(|_| Unit::of(&words[at]).is_some()) {
+            words[at - 1] = (number + 1).to_string();
+        }
+    }
+}
+
+/// "Device to Device", where no link is named beside it, is what CUDA's bandwidthTest calls a copy
+/// within the memory of one device.
+fn copies_within_a_device(words: Vec<String>) -> Vec<String> {
+    let is_phrase = |at: usize| {
+        let three = words.get(at..at + 3).unwrap_or_default();
+        let phrase = ["device", "to", "device"];
+        three.len() == 3 && three.iter().zip(phrase).all(|(one, is)| one.eq_ignore_ascii_case(is))
+    };
+    let Some(start) = (0..words.len()).find(|at| is_phrase(*at)) else { return words };
+    let (before, after) = (&words[..start], &words[start + 3..]);
+    let names_link =
+        |part: &[String]| (0..part.len()).any(|at| wire::fabric_at(&part[at..]).is_some());
+    match names_link(before) || names_link(after) {
+        true => words,
+        false => [before, &["memory".to_owned()], after].concat(),
+    }
 }
 
 /// "1x400Gb/s" in two words: how many, and of what.

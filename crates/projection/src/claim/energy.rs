@@ -8,9 +8,9 @@
 use super::{Answer, Claim, Named, Verdict, vocabulary::Number};
 use fizeau_domain::{number::fixed, units::Watts};
 
-/// The share of its power limit that a device takes where memory bounds it: decode took 137 to 300 W
-/// of the 700 of an H200, with four kinds of attention (Ma et al., The Illusion of Power Capping in
-/// LLM Decode, arXiv:2605.11999, 2026). The least of these is a fifth.
+/// The share of its power limit that a device takes where memory bounds it. Decode took 137 to
+/// 300 W of the 700 of an H200, with four kinds of attention: a fifth at least (Ma et al., The
+/// Illusion of Power Capping in LLM Decode, arXiv:2605.11999, 2026).
 const DECODE: f64 = 0.2;
 
 /// The share of its power limit that a device takes at least, which is about what a server GPU

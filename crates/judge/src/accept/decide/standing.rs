@@ -24,10 +24,11 @@ impl Standing {
         Standing { bar: *bar, t: (centre - bar.log) / all.value.sqrt(), freedom: all.freedom }
     }
 
-    /// Of a device to the bar that the others of its node make. `session` is the variance of what a
-    /// session of a healthy device is off by beside them, where that is known: the device is then as
-    /// slow as the milder of two tests says. One is that it lost at most the least effect, by the
-    /// scatter of its repeats. The other is that it lost nothing, and that its session is off.
+    /// Of a device to the bar that the others of its node make. `session` is the variance of what
+    /// a session of a healthy device is off by beside them, where that is known. The device is
+    /// then as slow as the milder of two tests says. One is that it lost at most the least effect,
+    /// by the scatter of its repeats. The other is that it lost nothing, and that its session is
+    /// off.
     pub fn beside(
         (centre, error): (f64, Variance),
         bar: &Bar,

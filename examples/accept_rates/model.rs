@@ -35,7 +35,7 @@ pub struct Model {
     /// What is planted.
     #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
-    /// How repeats and sessions scatter; absent: repeats normally, and sessions by [`Healthy::run`].
+    /// How repeats and sessions scatter; absent: repeats normally, sessions by [`Healthy::run`].
     #[serde(skip)]
     pub world: Option<World>,
 }
@@ -321,7 +321,8 @@ impl Fault {
 }
 
 impl Node {
-    /// The logarithm of the rate of one repeat. A neighbour is gone when a failure is looked at anew.
+    /// The logarithm of the rate of one repeat. A neighbour is gone when a failure is measured
+    /// anew.
     fn repeat(&self, model: &Model, place: usize, is_retest: bool, random: &mut Random) -> f64 {
         let metric = place % model.metrics.len();
         let slowed = match self.neighbour[metric] {

@@ -108,7 +108,7 @@ fn when(report: &Report) -> String {
 
 /// Text for the page.
 fn text(raw: &str) -> String {
-    let clean = clean(raw);
+    let clean = clean(raw).replace(" %", "\u{a0}%");
     clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

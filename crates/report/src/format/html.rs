@@ -119,9 +119,9 @@ fn groups(blocks: Vec<Value>) -> Vec<Value> {
     groups.into_iter().map(|(beside, blocks)| context! { beside, blocks }).collect()
 }
 
-/// Clean text, which the template escapes.
+/// Clean text, which the template escapes. No line ends between a number and its percent sign.
 fn shown(text: &str) -> String {
-    shorten(&clean(text), CHARACTERS_MAX)
+    shorten(&clean(text), CHARACTERS_MAX).replace(" %", "\u{a0}%")
 }
 
 /// Clean text in parts, of which those between backticks are code.
@@ -197,6 +197,8 @@ fn figure(chart: &Chart) -> Result<Value, HtmlError> {
         caption => shown(&chart.caption),
         // The drawing library escapes what stands in the picture.
         svg => Value::from_safe_string(plot::svg(chart, Dress::Page)?),
+        // What a narrow window shows in its place.
+        narrow => Value::from_safe_string(plot::svg(chart, Dress::Phone)?),
     })
 }
 

@@ -41,11 +41,15 @@ pub const GRID: RGBColor = RGBColor(0xDD, 0xE2, 0xE8);
 
 /// Drawn at twice the size it is shown at, so that whole pixels are fine enough.
 const SIZE: (u32, u32) = (1240, 760);
+/// Width on a phone's page, likewise doubled: 390 px without the page's edges.
+const PHONE_WIDTH: u32 = 716;
 const FONT: &str = "system-ui, sans-serif";
 /// The backend divides by 1.24 what it is given; this comes out at 26, shown as 13.
 const TEXT: f64 = 26.0 * 1.24;
 const LINE: i32 = 36;
 const NAME_MAX: usize = 26;
+/// Least distance of two numbers below the plot.
+const NUMBERS_APART: i32 = 10;
 /// Characters of a case's id, longer than any of ours.
 const ID_MAX: usize = 200;
 /// Characters of a line below a picture.
@@ -60,6 +64,8 @@ const HOVER: i32 = 14;
 pub enum Dress<'c> {
     /// The page, which says the title and has a background.
     Page,
+    /// The same in a narrow window: names stand below the plot, and nothing is pointed at.
+    Phone,
     /// A file of its own, with what tells where its numbers are from below: machine, run and date,
     /// a line each.
     Alone(&'c [String]),
@@ -88,10 +94,12 @@ pub fn svg(chart: &Chart, dress: Dress<'_>) -> Result<String, PlotError> {
     let mut hovers = String::new();
     let below = match dress {
         Dress::Page => 0,
+        Dress::Phone => 24 + LINE as u32 * chart.series.len() as u32,
         Dress::Alone(lines) => 24 + LINE as u32 * lines.len() as u32,
     };
     {
-        let size = (SIZE.0, SIZE.1 + below);
+        let width = if dress == Dress::Phone { PHONE_WIDTH } else { SIZE.0 };
+        let size = (width, SIZE.1 + below);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         draw(chart, dress, &root, &mut hovers)
             .and_then(|()| root.present())
@@ -127,11 +135,16 @@ fn draw(chart: &Chart, dress: Dress<'_>, root: &Area<'_>, hovers: &mut String) -
         .max()
         .unwrap_or(0) as u32;
     let widest = y.ticks.iter().map(|tick| label(chart.y.quantity, y.value(*tick)).len()).max();
+    let mut right = 40 + longest * 15;
+    if dress == Dress::Phone {
+        bottom += LINE as u32 * chart.series.len() as u32;
+        right = 24;
+    }
     let plane = ChartBuilder::on(root)
         .margin_top(top)
         .margin_bottom(bottom)
         .margin_left(12)
-        .margin_right(40 + longest * 15)
+        .margin_right(right)
         .x_label_area_size(96)
         .y_label_area_size(26 + widest.unwrap_or(0).max(7) as u32 * 15)
         .build_cartesian_2d(x.low..x.high, y.low..y.high)?;
@@ -144,6 +157,9 @@ fn draw(chart: &Chart, dress: Dress<'_>, root: &Area<'_>, hovers: &mut String) -
         if dress == Dress::Page && !is_line {
             drawing.hover(series, hovers);
         }
+    }
+    if dress == Dress::Phone {
+        return drawing.draw_list();
     }
     drawing.draw_names()?;
     drawing.draw_key()
@@ -174,11 +190,19 @@ impl Drawing<'_, '_> {
         let line = |from, to, colour: RGBColor| {
             root.draw(&PathElement::new(vec![from, to], colour.stroke_width(2)))
         };
+        let (width, _) = root.dim_in_pixel();
+        let mut end = 0;
         for &tick in &x.ticks {
             let (at, _) = self.at(tick, y.low);
             line((at, bottom), (at, top), GRID)?;
-            let style = text_style(INK, HPos::Center, VPos::Top);
-            root.draw_text(&label(chart.x.quantity, x.value(tick)), &style, (at, bottom + 14))?;
+            let text = label(chart.x.quantity, x.value(tick));
+            let half = half_width(&text);
+            // A number that would run into its neighbour, or out of the picture, is left out.
+            if at - half >= end && at + half <= width as i32 {
+                let style = text_style(INK, HPos::Center, VPos::Top);
+                root.draw_text(&text, &style, (at, bottom + 14))?;
+                end = at + half + NUMBERS_APART;
+            }
         }
         for &tick in &y.ticks {
             let (_, at) = self.at(x.low, tick);
@@ -203,7 +227,7 @@ impl Drawing<'_, '_> {
             let (left, bottom) = self.at(x.place(mark.at), y.low);
             let (_, top) = self.at(x.place(mark.at), y.high);
             let name = shorten(&clean(&mark.label), NAME_MAX);
-            let half = name.chars().count() as i32 * 15 / 2;
+            let half = half_width(&name);
             let row = usize::from(left - half < ends[1]);
             ends[1 - row] = left + half;
             let lift = LINE * row as i32;
@@ -213,7 +237,8 @@ impl Drawing<'_, '_> {
             );
             root.draw(&line)?;
             let style = text_style(MUTED, HPos::Center, VPos::Bottom);
-            root.draw_text(&name, &style, (left, top - 14 - lift))?;
+            let inside = left.min(root.dim_in_pixel().0 as i32 - half).max(half);
+            root.draw_text(&name, &style, (inside, top - 14 - lift))?;
         }
         Ok(())
     }
@@ -301,6 +326,26 @@ impl Drawing<'_, '_> {
             let name = shorten(&clean(&series.name), NAME_MAX);
             let style = text_style(tint, HPos::Left, VPos::Center);
             root.draw_text(&name, &style, (right + 22, height))?;
+        }
+        Ok(())
+    }
+
+    /// The names of all series below the plot, each behind its line or marker.
+    fn draw_list(&self) -> Drawn {
+        for (line, (series, index, tint)) in (0i32..).zip(tints(self.chart)) {
+            let height = SIZE.1 as i32 + 24 + LINE * line;
+            let is_line = matches!(series.kind, SeriesKind::Curve | SeriesKind::Limit);
+            if is_line {
+                let sample = vec![(16, height), (64, height)];
+                self.root.draw(&PathElement::new(sample, tint.stroke_width(4)))?;
+            }
+            if series.kind != SeriesKind::Limit {
+                let shape = marker(index, 12, (40, height));
+                self.root.draw(&Polygon::new(shape, tint.filled()))?;
+            }
+            let style = text_style(tint, HPos::Left, VPos::Center);
+            let name = shorten(&clean(&series.name), NAME_MAX);
+            self.root.draw_text(&name, &style, (80, height))?;
         }
         Ok(())
     }
@@ -452,6 +497,11 @@ fn tints(chart: &Chart) -> Vec<(&Series, usize, RGBColor)> {
         .collect()
 }
 
+/// Half of the width of a text in the picture, by its number of characters.
+fn half_width(text: &str) -> i32 {
+    text.chars().count() as i32 * 15 / 2
+}
+
 fn text_style(colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
     let mut style = TextStyle::from((FONT, TEXT).into_font()).pos(Pos::new(h, v));
     style.color = colour.to_backend_color();
@@ -521,34 +571,4 @@ fn is_in_key(kind: SeriesKind) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_round() {
-        let sizes: Vec<_> = binary_ticks(11.5, 30.5)
-            .into_iter()
-            .map(|place| label(Quantity::Size, place.exp2()))
-            .collect();
-        assert_eq!(sizes, ["4 KiB", "64 KiB", "1 MiB", "16 MiB", "256 MiB"]);
-        let times: Vec<_> = decimal_ticks(0.9e-9f64.log2(), 120e-9f64.log2())
-            .into_iter()
-            .map(|place| label(Quantity::Time, place.exp2()))
-            .collect();
-        assert_eq!(times, ["1 ns", "2 ns", "5 ns", "10 ns", "20 ns", "50 ns", "100 ns"]);
-        let narrow: Vec<_> = decimal_ticks(49.2e-3f64.log2(), 51.9e-3f64.log2())
-            .into_iter()
-            .map(|place| label(Quantity::Time, place.exp2()))
-            .collect();
-        assert_eq!(narrow, ["49.5 ms", "50 ms", "50.5 ms", "51 ms", "51.5 ms"]);
-        assert_eq!(even_ticks(47.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
-    }
-
-    #[test]
-    fn names_are_a_line_apart_and_inside() {
-        let mut heights = [100, 101, 102, 790, 795];
-        spread(&mut heights, 50, 800);
-        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LINE), "{heights:?}");
-        assert!(heights.iter().all(|height| (50..=800).contains(height)), "{heights:?}");
-    }
-}
+mod tests;

@@ -29,8 +29,8 @@ pub fn document(comparison: &Comparison) -> Document {
     blocks.extend(comparison.groups.iter().map(|one| Block::Text(group(one))));
     blocks.extend(comparison.warnings.iter().cloned().map(Block::Warning));
     blocks.push(Block::Text(method(comparison)));
-    blocks.extend(reasons(comparison).into_iter().map(Block::Text));
     blocks.extend(chart(comparison).map(Block::Chart));
+    blocks.extend(reasons(comparison).into_iter().map(Block::Note));
     let mut rows: Vec<&ComparedCase> = comparison.rows.iter().collect();
     // Worst first: by fate, then by how much slower.
     let slowness = |row: &ComparedCase| row.change.map_or(0.0, |change| -change.ratio);
@@ -136,11 +136,18 @@ fn outcome(comparison: &Comparison) -> String {
         }
         (0, 0) if comparison.count(Fate::Waived) > 0 => "Only waived cases got worse".to_owned(),
         (0, 0) => "No case got worse".to_owned(),
-        (0, longer) => format!(
-            "{} took longer, which so few runs may do by themselves (take three runs of each: \
-             compare A1 A2 A3 --vs B1 B2 B3)",
-            cases(longer)
-        ),
+        (0, longer) => {
+            let shorter = comparison.count(Fate::Differs).saturating_sub(longer);
+            let shorter = match shorter {
+                0 => String::new(),
+                _ => format!(", {shorter} less time"),
+            };
+            format!(
+                "Undecided: {} took more time{shorter}, which can be chance with so few runs (take \
+                 three runs of each: `fizeau compare A1 A2 A3 --vs B1 B2 B3`)",
+                cases(longer)
+            )
+        }
         (worse, _) => format!("{} got worse", cases(worse)),
     };
     format!("{found}: of {}, {}.", cases(comparison.rows.len()), counts.join(", "))
@@ -155,7 +162,7 @@ fn percent(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
-/// A group of cases in a line: "stream/*: +20.0 %, 69 of 69 cases".
+/// A group of cases in a line: "stream/*: median time +20.0 %, 69 of 69 cases changed".
 pub fn group(group: &Group) -> String {
     let (name, changed) = (&group.name, group.changed);
     let name = if name == "*" { "all cases" } else { name };
@@ -164,7 +171,8 @@ pub fn group(group: &Group) -> String {
         Direction::Faster => "; faster as a whole",
         _ => "",
     };
-    format!("{name}: {}, {changed} of {} cases{together}.", percent(group.ratio), group.cases)
+    let ratio = percent(group.ratio);
+    format!("{name}: median time {ratio}, {changed} of {} cases changed{together}.", group.cases)
 }
 
 fn method(comparison: &Comparison) -> String {

@@ -1,13 +1,62 @@
 //! Fused operations and recurrences beside this run's own ceiling of memory, and beside the launch
 //! of an empty kernel: with few rows an operation takes as long as it takes to start one.
 
-use super::{Ceilings, Cell, Column, Table, Weight, case_table, chart::measurements};
+use super::{
+    Ceilings, Cell, Column, Fact, FactLimit, Table, Weight,
+    case_table::{self, tier_name},
+    chart::measurements,
+};
 use fizeau_domain::{
     case::{Launching, Point},
     outcome::Measurement,
+    spec::Tier,
     units::Seconds,
 };
 use fizeau_record::Record;
+
+/// The fused operation and the recurrence that move most bytes a second, each beside this run's own
+/// memory.
+pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
+    let kinds: [(&str, fn(&Point) -> Option<String>); 2] = [
+        ("fused", |point| match point {
+            Point::Fused(point) => Some(format!("Fused {} {}", point.fused, point.output)),
+            _ => None,
+        }),
+        ("recurrence", |point| match point {
+            Point::Recurrence(point) => Some(format!("Linear attention {}", point.state)),
+            _ => None,
+        }),
+    ];
+    let rate = |one: &Measurement| one.work.memory / one.summary.median;
+    let fact = |(key, named): (&str, fn(&Point) -> Option<String>)| {
+        let all = measurements(record).filter_map(|one| Some((named(&one.case.point)?, one)));
+        let (name, best) = all.max_by(|(_, a), (_, b)| rate(a).0.total_cmp(&rate(b).0))?;
+        let share = ceilings.share(best);
+        let memory = ceilings.memory.as_ref().filter(|_| share.is_some());
+        let (of, limit) = match (memory, best.doubt()) {
+            (Some(memory), _) => {
+                let value = Some(Cell::Bandwidth(memory.rate));
+                let tier = Some(tier_name(Tier::Ceiling));
+                let of = format!("of this run's own {} ({})", memory.rate, memory.words());
+                (of, FactLimit { value, tier, reasons: Vec::new() })
+            }
+            (None, Some(doubt)) => (doubt.to_string(), FactLimit::default()),
+            (None, None) => {
+                ("no ceiling was measured: add stream".to_owned(), FactLimit::default())
+            }
+        };
+        Some(Fact {
+            key: key.into(),
+            label: format!("{name}, {}", best.cache),
+            value: Cell::Bandwidth(rate(best)),
+            share: share.filter(|_| memory.is_some()),
+            of,
+            limit,
+            case: best.case.to_string(),
+        })
+    };
+    kinds.into_iter().filter_map(fact).collect()
+}
 
 /// The place of the column that sets a time beside an empty launch.
 const LAUNCHES: usize = 3;
@@ -18,8 +67,7 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         Point::Fused(point) => Some(point.rows),
         _ => None,
     };
-    let title = "Fused operations beside memory and launches";
-    beside_memory(record, ceilings, ("fused", title), ("rows", rows))
+    beside_memory(record, ceilings, ("fused", "Fused operations"), ("rows", rows))
 }
 
 /// Recurrences, one row for each case; none without such cases.
@@ -28,8 +76,7 @@ pub fn recurrences(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         Point::Recurrence(point) => Some(point.batch),
         _ => None,
     };
-    let title = "Linear attention beside memory and launches";
-    beside_memory(record, ceilings, ("recurrence", title), ("sequences", sequences))
+    beside_memory(record, ceilings, ("recurrence", "Linear attention"), ("sequences", sequences))
 }
 
 /// A table of the cases of which `count` knows how many rows or sequences they have.
@@ -59,7 +106,8 @@ fn beside_memory(
         rows.iter_mut().for_each(|row| drop(row.remove(LAUNCHES)));
         columns.remove(LAUNCHES);
     }
-    Table::unless_empty(name, title, columns, rows)
+    let beside = if launch.is_some() { "memory and launches" } else { "memory" };
+    Table::unless_empty(name, &format!("{title} beside {beside}"), columns, rows)
 }
 
 /// The time from one empty kernel to the next that was enqueued behind it, where it was measured.

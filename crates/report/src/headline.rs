@@ -6,7 +6,7 @@ use super::{
     case_table::tier_name,
     ceiling::memory_peak,
     chart::measurements,
-    consistency,
+    consistency, fused,
     headline_sensors::{power_fact, throttling_fact},
 };
 use fizeau_domain::{
@@ -41,6 +41,7 @@ pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     facts.extend(gemm_facts(record, ceilings));
     facts.extend(attention_facts(record, ceilings));
     facts.extend(attention_alone(record, ceilings));
+    facts.extend(fused::facts(record, ceilings));
     facts.extend(collective_fact(record));
     facts.extend(transfer_facts(record, ceilings));
     facts.extend(launch_fact(record));

@@ -147,7 +147,7 @@ fn named(results: &[Results]) -> Vec<Named<'_>> {
 
 fn about(one: &Results) -> String {
     let Source { client, date, about, cpu_seconds, levels, .. } = &one.source;
-    let mut words = vec![format!("{}: by {client}", one.file)];
+    let mut words = vec![format!("{}: from {client}", one.file)];
     words.extend(date.clone());
     words.extend(about.clone());
     let tokens: f64 = levels.iter().map(|level| level.answered as f64 * level.output).sum();

@@ -4,6 +4,9 @@
 //! for and leaves a record: new pages, new contexts, and any version of the program that writes
 //! records which this one reads.
 
+mod forecast;
+
+use self::forecast::SCREENINGS;
 use super::{
     disk,
     document::{self, ReportFormat},
@@ -165,7 +168,7 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let settings =
         Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-    global.tell(&forecast(&cases));
+    global.tell(&forecast::of_all(&estimates(&cases)));
     let mut children = Children {
         sides: &sides,
         args,
@@ -454,17 +457,18 @@ impl Pairs for Children<'_> {
 
     fn round(&mut self, number: u32, candidates: usize) {
         let last = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
-        let all: f64 = self.cases.iter().map(|case| case.estimated.0).sum();
-        let of_one = self.late * all / self.cases.len().max(1) as f64;
-        let left = f64::from((last + 1).saturating_sub(number)) * of_one * candidates as f64;
+        let pairs = last.saturating_add(1).saturating_sub(number);
+        let left = forecast::of_pairs(&estimates(&self.cases), self.late, pairs, candidates);
         let candidates = counted(candidates, "candidate");
-        let left = Seconds(left.ceil()).human();
+        let left = Seconds(left.0.ceil()).human();
         self.global.tell(&format!("pair {number} of at most {last}: {candidates}, {left} at most"));
     }
 }
 
-/// Runs of the whole plan that the screening takes: A, B, B, A.
-const SCREENINGS: usize = 4;
+/// How long both sides of each case take once.
+fn estimates(cases: &[Paired]) -> Vec<Seconds> {
+    cases.iter().map(|case| case.estimated).collect()
+}
 
 impl Children<'_> {
     /// Says after each run of the screening how long the next ones take.
@@ -472,35 +476,14 @@ impl Children<'_> {
         if self.made > SCREENINGS {
             return;
         }
-        let taken = self.begun.elapsed().0;
-        let all: f64 = self.cases.iter().map(|case| case.estimated.0).sum();
-        // Each side is run twice.
-        let estimated = all * self.made as f64 / 2.0;
-        if estimated > 0.0 {
-            self.late = (taken / estimated).max(1.0);
-        }
-        let left = taken / self.made as f64 * (SCREENINGS - self.made) as f64;
+        let taken = self.begun.elapsed();
+        let (late, left) = forecast::of_screening(&estimates(&self.cases), taken, self.made);
+        self.late = late;
         if self.made < SCREENINGS {
-            let left = Seconds(left.ceil()).human();
+            let left = Seconds(left.0.ceil()).human();
             self.global.tell(&format!("screened {} of {SCREENINGS}: {left} left", self.made));
         }
     }
-}
-
-/// What is measured first and how long it takes, and how long everything may take.
-fn forecast(cases: &[Paired]) -> String {
-    let both: f64 = cases.iter().map(|case| case.estimated.0).sum();
-    let pairs = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
-    let names = counted(cases.len(), "case");
-    if both == 0.0 {
-        return format!("screening {names}: A, B, B, A");
-    }
-    let screening = Seconds((2.0 * both).ceil()).human();
-    let most = Seconds(((2.0 + f64::from(pairs)) * both).ceil()).human();
-    format!(
-        "screening {names}: A, B, B, A, about {screening}; then up to {pairs} pairs of each case \
-         that seems to differ, {most} in all if every one does. Name cases to take less"
-    )
 }
 
 /// That a case is not the quantity any more that it was when it was first measured.

@@ -22,7 +22,7 @@ trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
 
 command -v chromium >/dev/null || install_packages chromium fonts-dejavu-core
 [ -n "${FIZEAU:-}" ] || cargo build --quiet
-fizeau=$(realpath "${FIZEAU:-target/debug/fizeau}")
+fizeau=$(realpath "${FIZEAU:-${CARGO_TARGET_DIR:-target}/debug/fizeau}")
 export FIZEAU_PROGRESS=off
 mkdir -p "$directory"
 

@@ -367,7 +367,11 @@ impl Client {
             Err(error) if is_closed(&error) => send(&connections.fresh),
             answer => answer,
         };
-        let mut answer = answer.map_err(|error| self.harmless(&error.to_string()))?;
+        let why = |error: ureq::Error| {
+            let words = error.to_string();
+            self.harmless(words.strip_prefix("io: ").unwrap_or(&words))
+        };
+        let mut answer = answer.map_err(why)?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec();
         Ok((status, text.map_err(|error| error.to_string())?))
@@ -395,7 +399,9 @@ fn tls(authorities: Option<&[u8]>) -> Result<TlsConfig, String> {
             }
         }
         if certificates.len() == before {
-            return Err("there is no certificate in it: it has to be PEM".into());
+            return Err("--ca: no certificate is in this file: a PEM file has lines with BEGIN \
+                        CERTIFICATE"
+                .into());
         }
     }
     if certificates.is_empty() {

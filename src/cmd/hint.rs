@@ -120,6 +120,21 @@ const ANY: &[(&str, &str)] = &[
     ("--cuda", "write --device cuda:0"),
     ("--pdf", "write --format html, and print the page to a PDF file in a browser"),
     ("--output", "write --html FILE"),
+    ("--nonce", "write --challenge WORD"),
+    ("--token", "write --challenge WORD"),
+    ("--to", "write --store DIR"),
+    ("--dcgm-file", "write --dcgm FILE"),
+    ("--window", "write --since DATE and --until DATE"),
+    ("--after", "write --since DATE"),
+    ("--before", "write --until DATE"),
+];
+
+/// The options of `fleet` that people look for in another of its commands.
+const FLEET: &[(&str, &str)] = &[
+    ("--html", "write --json, or read the text: `fleet survey` alone makes a page"),
+    ("--format", "write --html FILE for a page, --csv FILE for a table"),
+    ("--retest", "it is an option of `fleet survey`, which reads what the scripts measured"),
+    ("--store", "a store is a path without an option: fleet survey STORE"),
 ];
 
 /// The same error, with the nearest word of this program as its tip, or none.
@@ -165,6 +180,8 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
             true => "write all digits of a whole number, such as 1000".into(),
             false => "write a whole number, such as 4".into(),
         })
+    } else if error.to_string().contains("invalid IP address syntax") {
+        Some("write an address in digits, such as 127.0.0.1".into())
     } else {
         return error;
     };
@@ -219,9 +236,14 @@ fn one_too_many(program: &Command, words: &[String]) -> Option<String> {
     let verb = verb_of(program, words);
     let takes: Vec<String> = verb.get_positionals().map(|one| one.to_string()).collect();
     match takes.as_slice() {
-        [] => Some(format!("`fizeau {}` takes options alone", verb.get_name())),
-        takes => Some(format!("`fizeau {}` takes {} alone", verb.get_name(), takes.join(" "))),
+        [] => Some(format!("`{}` takes options alone", with_those_above(verb))),
+        takes => Some(format!("`{}` takes {} alone", with_those_above(verb), takes.join(" "))),
     }
+}
+
+/// A command with the commands above it: `fizeau load self-test`.
+fn with_those_above(verb: &Command) -> String {
+    verb.get_bin_name().map_or_else(|| format!("fizeau {}", verb.get_name()), str::to_owned)
 }
 
 /// The variable of the environment that gave the value of an option, where the command line does
@@ -261,10 +283,14 @@ fn option(word: &str, program: &Command, words: &[String]) -> Option<String> {
     let of_verb = match words.first().map(String::as_str) {
         Some("load") => [LOAD, &[]],
         Some("project" | "claim" | "shapes") => [MODELS, LOAD],
+        Some("fleet") => [FLEET, &[]],
         _ => [&[][..], &[]],
     };
     let has = |tip: &str| match tip.split_whitespace().find(|part| part.starts_with("--")) {
-        Some(long) => long_options(program).chain(long_options(verb)).any(|one| one == &long[2..]),
+        Some(long) => {
+            let long = long.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+            long_options(program).chain(long_options(verb)).any(|one| one == long)
+        }
         None => true,
     };
     let known = of_verb.into_iter().flatten().chain(ANY).filter(|(typed, _)| *typed == word);
@@ -338,6 +364,16 @@ mod tests {
             ),
             ("explain gemm stream", Some("`fizeau explain` takes <CASE> alone")),
             ("suites quick", Some("`fizeau suites` takes options alone")),
+            ("load self-test x", Some("`fizeau load self-test` takes options alone")),
+            ("fleet collect a --to s", Some("write --store DIR")),
+            ("fleet drift a --html x", Some(FLEET[0].1)),
+            ("fleet survey a --format html", Some(FLEET[1].1)),
+            ("fleet retest --retest a", Some(FLEET[2].1)),
+            ("fleet drift a --window 7d", Some("write --since DATE and --until DATE")),
+            (
+                "run --format json",
+                Some("write --json; `fizeau report` prints a record in every format"),
+            ),
             (
                 "load http://localhost:1 http://localhost:2 --rate 1",
                 Some("load takes one URL; `fizeau load ab URL_A URL_B` compares two servers"),

@@ -2,7 +2,7 @@
 
 use super::{exit::Usage, global::Global, output};
 use crate::{
-    data::Catalogue,
+    data::{Catalogue, DataError},
     world::{Choice, choice},
 };
 use anyhow::bail;
@@ -11,7 +11,7 @@ use fizeau_bench::{self as bench, Rank};
 use fizeau_device::Device;
 use fizeau_domain::{
     case::Case,
-    selector::Selector,
+    selector::{Selector, SelectorError},
     spec::{Match, Properties},
     suite::Suite,
 };
@@ -106,8 +106,16 @@ impl Plan {
         let usage = |why: String| anyhow::Error::from(Usage(why));
         let selector =
             Selector::parse(&args.selectors).map_err(|error| usage(error.to_string()))?;
-        let (suite, suite_text) =
-            catalogue.suite(args.suite()?).map_err(|error| usage(error.to_string()))?;
+        let asked = args.suite()?;
+        let (suite, suite_text) = catalogue.suite(asked).map_err(|mut error| {
+            let known = default_suite(&args.choice().device().unwrap_or_default());
+            if let DataError::NoSuite { near, .. } = &mut error
+                && !cases_of(known, asked, catalogue, rank).is_empty()
+            {
+                *near = " (it selects cases: write it without --suite)".to_owned();
+            }
+            usage(error.to_string())
+        })?;
         let mut cases = bench::cases(&suite, rank);
         let mut seen = HashSet::new();
         cases.retain(|case| seen.insert(case.clone()));
@@ -121,10 +129,35 @@ impl Plan {
         all_are_planned(rank.device, &suite.name, &cases)?;
         let suite_cases = cases.len();
         let ids: Vec<String> = cases.iter().map(Case::to_string).collect();
-        selector.all_select(&ids).map_err(|error| usage(error.to_string()))?;
+        selector
+            .all_select(&ids)
+            .map_err(|error| usage(format!("{error}{}", elsewhere(&error, catalogue, rank))))?;
         let mut ids = ids.iter();
         cases.retain(|_| ids.next().is_some_and(|id| selector.selects(id)));
         Ok(Plan { suite, suite_text, suite_cases, cases })
+    }
+}
+
+/// Ids of a suite's cases that a selector selects; none where there is no such suite.
+fn cases_of(suite: &str, selector: &str, catalogue: &Catalogue, rank: Rank<'_>) -> Vec<String> {
+    let Ok((suite, _)) = catalogue.suite(suite) else { return Vec::new() };
+    let Ok(selector) = Selector::parse(&[selector.to_owned()]) else { return Vec::new() };
+    let ids = bench::cases(&suite, rank).into_iter().map(|case| case.to_string());
+    ids.filter(|id| selector.selects(id)).collect()
+}
+
+/// The suites that have what a selector selects nothing of here, as the end of a sentence.
+fn elsewhere(error: &SelectorError, catalogue: &Catalogue, rank: Rank<'_>) -> String {
+    let SelectorError::Nothing { selector, .. } = error else { return String::new() };
+    let count = |name: &str| cases_of(name, selector, catalogue, rank).len();
+    let found = catalogue.suite_names().map(|name| (count(name), name));
+    let found: Vec<String> = found
+        .filter(|(count, _)| *count > 0 && !selector.is_empty())
+        .map(|(count, name)| format!("--suite {name} has {count}"))
+        .collect();
+    match found.is_empty() {
+        true => String::new(),
+        false => format!("; {}", found.join(", ")),
     }
 }
 

@@ -3,10 +3,11 @@
 //! system.
 
 use crate::program::Place;
-use std::{fmt::Write as _, fs, os::unix::fs::symlink};
+use std::{fmt::Write as _, fs, os::unix::fs::symlink, process::Stdio};
 
 /// Command lines, by what is wrong with them. `empty` is a directory without files, `text` a file
-/// of one word, `zero` one of no bytes, `obj.json` an empty object, `loop` a link to itself;
+/// of one word, `zero` one of no bytes, `obj.json` an empty object, `nonode.csv` labels
+/// without a column of nodes, `loop` a link to itself;
 /// `nothere` does not exist. Words in single quotes are one; what stands before the command is of
 /// the environment.
 const MISTAKES: &[(&str, &[&str])] = &[
@@ -286,6 +287,88 @@ const MISTAKES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "newer commands",
+        &[
+            "run --suite recurrence",
+            "run --suite fused/norm",
+            "list --suite linear-attention",
+            "fleet retest --retest plan --out o",
+            "fleet retest empty --out o --since yesterday",
+            "fleet retest empty --out o --across vbois",
+            "fleet retest empty --out o --stratum rack",
+            "fleet retest text --out o",
+            "fleet retest nothere --out o",
+            "fleet survey empty --retest nothere",
+            "fleet survey empty --format html",
+            "fleet survey --store empty",
+            "fleet collect empty",
+            "fleet collect empty text nothere zero --store s",
+            "fleet collect - --store s",
+            "fleet collect 'x*.tar' --store s",
+            "fleet collect empty --to s",
+            "fleet collect empty --store s --challenge ''",
+            "fleet collect empty --store s --challenge 'two words'",
+            "fleet collect empty --store s --nonce x",
+            "fleet collect empty --store s --allowed-signers nothere",
+            "fleet collect empty --store s --allowed-signers empty",
+            "fleet collect empty --store s --allowed-signers text",
+            "fleet collect empty --store s --allowed-signers zero",
+            "fleet drift",
+            "fleet drift empty",
+            "fleet drift zero",
+            "fleet drift empty --since 2026-13-01",
+            "fleet drift empty --since 2026-02-01 --until 2026-01-01",
+            "fleet drift empty --until 2026-02-30",
+            "fleet drift empty --false-discoveries 0",
+            "fleet drift empty --false-discoveries 5",
+            "fleet drift empty --html out.html",
+            "fleet drift empty --window 7d",
+            "fleet drift empty --labels nonode.csv",
+            "fleet drift empty --dependence none",
+            "fleet drift empty --expected zero",
+            "accept --dcgm nothere",
+            "accept --dcgm text",
+            "accept --dcgm empty",
+            "accept --dcgm zero",
+            "accept --dcgm obj.json",
+            "accept --dcgm-file text",
+            "accept --device host --level passive --out o --sign text",
+            "accept --device host --level passive --sign text",
+            "accept --device host --redact all",
+            "accept --device host --redact names",
+            "accept --device host --redact names --redact-key text",
+            "accept --device host --plan --resume empty",
+            "accept --device host --across",
+            "accept --device cpu",
+            "verify empty --challenge x",
+            "verify empty --node x --since tomorrow",
+            "load http://localhost:1 --concurrency 4 --search 4 --slo ttft=1s",
+            "load http://localhost:1 --rate 1 --search 4",
+            "load http://localhost:1 --trace text",
+            "load http://localhost:1 --rate 1 --workload rag",
+            "load http://localhost:1 --rate 1 --isl 900-100",
+            "load http://localhost:1 --rate 1 --max-failed 5",
+            "load http://localhost:1 --rate 1 --slo-share 99",
+            "load http://localhost:1 --rate 1 --target 100",
+            "load http://localhost:1 --rate 1 --deadlines connect=5",
+            "load http://localhost:1 --rate 1 --deadlines read=5s",
+            "load http://localhost:1 --rate 1 --metric queue=x",
+            "load http://localhost:1 --rate 1 --header Authorization=Bearer",
+            "load http://localhost:1 --rate 1 --arrivals gamma",
+            "load http://localhost:1/v1/embeddings --rate 1",
+            "load http://localhost:1/v1/models --rate 1",
+            "load http://user:pass@localhost:1 --rate 1",
+            "load https://localhost:1 --rate 1 --ca text",
+            "load ab http://localhost:1 http://localhost:2 --rate 1,2",
+            "load report text --model llama-3.1-8b",
+            "load serve --service 20ms",
+            "load serve --service fixed=20",
+            "load serve --pause 2s",
+            "load serve --address localhost",
+            "load self-test http://localhost:1",
+        ],
+    ),
+    (
         "environment",
         &[
             "FIZEAU_DATA=nothere list",
@@ -328,6 +411,7 @@ fn mistakes_are_told_what_to_write_instead() {
     fs::write(place.path("text"), "hello\n").expect("a file");
     fs::write(place.path("zero"), "").expect("a file");
     fs::write(place.path("obj.json"), "{}\n").expect("a file");
+    fs::write(place.path("nonode.csv"), "rack\nr1\n").expect("a file");
     symlink("loop", place.path("loop")).expect("a link");
     let mut all = String::new();
     for (of, lines) in MISTAKES {
@@ -335,7 +419,8 @@ fn mistakes_are_told_what_to_write_instead() {
         for line in *lines {
             let (variables, words) = parts(line);
             let mut command = place.fizeau(words);
-            let output = command.envs(variables).output().expect("the program starts");
+            command.envs(variables).stdin(Stdio::null());
+            let output = command.output().expect("the program starts");
             let code = output.status.code().expect("an exit code");
             let words = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
             let words = words.concat();
@@ -355,4 +440,27 @@ fn is_usage(line: &str) -> bool {
         || line.starts_with("Usage:")
         || line.starts_with("       fizeau")
         || line.starts_with("For more information")
+}
+
+/// What a selector leaves ids at, and which suites have what it wants: by how many cases depends on
+/// the machine.
+#[test]
+fn a_selector_that_selects_nothing_is_told_what_there_is_and_where() {
+    let place = Place::new();
+    for (selector, words) in [
+        ("recurrence/kda", &["(below recurrence: ", "gated_delta", "--suite full has "][..]),
+        ("recurrence/gated-delta", &["(did you mean recurrence/gated_delta?)"]),
+        ("recurent", &["recurrence"]),
+        ("matmul/f32", &["(did you mean gemm/f32?)"]),
+        ("fused/rmsnorm", &["(did you mean fused/norm?)"]),
+        ("stream/read/3KiB/1u", &["(below stream/read: "]),
+        ("nothing-like-it", &["selects none of"]),
+    ] {
+        let output = place.fizeau(["list", "--device", "host", selector]).output();
+        let output = output.expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{selector}: {said}");
+        assert!(words.iter().all(|one| said.contains(one)), "{selector}: {said}");
+        assert!(!said.contains("/avx512"), "{selector}: whole ids are too long: {said}");
+    }
 }

@@ -52,12 +52,45 @@ pub fn nearest<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Ve
     near.into_iter().take(OFFERED).map(|(_, name)| name).collect()
 }
 
+/// What people call something, and what it is called in ids and names of devices.
+const ALSO_CALLED: &[(&str, &str)] = &[
+    ("cpu", "host"),
+    ("matmul", "gemm"),
+    ("copybandwidth", "stream"),
+    ("bandwidth", "stream"),
+    ("memory", "stream"),
+    ("memcpy", "transfer"),
+    ("flashattention", "attention"),
+    ("nccl", "collective"),
+    ("linearattention", "recurrence"),
+    ("deltanet", "recurrence"),
+    ("mamba", "recurrence"),
+    ("ssm", "recurrence"),
+    ("gdn", "gated_delta"),
+    ("gateddeltanet", "gated_delta"),
+    ("mamba", "mamba2"),
+    ("rmsnorm", "norm"),
+    ("layernorm", "norm"),
+    ("moe", "grouped"),
+];
+
+/// The name among those given that a word of other tools stands for.
+pub fn also_called<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let wanted: String = plain(wanted).into_iter().collect();
+    let here = ALSO_CALLED.iter().filter(|(typed, _)| *typed == wanted).map(|(_, name)| *name);
+    let here: Vec<&str> = here.collect();
+    names.into_iter().find(|name| here.contains(name))
+}
+
 /// The nearest names as words behind an error: " (nearest: a, b)"; empty where none is near.
 pub fn hint<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let mut words = wanted.split([',', ' ']).filter(|word| !word.is_empty());
     if wanted.contains(',') && words.all(|word| !nearest(word, names.iter().copied()).is_empty()) {
         return " (several names in one: name one, or repeat the option)".to_owned();
+    }
+    if let Some(name) = also_called(wanted, names.iter().copied()) {
+        return format!(" (it is called {name} here)");
     }
     match nearest(wanted, names) {
         none if none.is_empty() => String::new(),

@@ -1,7 +1,7 @@
 //! Selectors: globs over case ids, such as `gemm/bf16/*`.
 
 use crate::{
-    near::nearest,
+    near::{also_called, nearest},
     text::{for_shells, shorten},
 };
 use globset::{Glob, GlobSet};
@@ -23,6 +23,9 @@ struct Part {
 
 /// Longest selector, in bytes: some times as long as any id.
 const LENGTH_MAX: usize = 4096;
+
+/// Segments of ids that an error names.
+const NEAREST_MAX: usize = 16;
 
 /// Characters of a selector that an error shows.
 const LENGTH_SHOWN: usize = 200;
@@ -165,17 +168,50 @@ fn slip(selector: &str, ids: &[String]) -> Option<String> {
     {
         return Some(format!(" (did you mean {meant}?)"));
     }
+    if let Some(meant) = by_segments(selector, ids).as_deref().and_then(selects) {
+        return Some(format!(" (did you mean {meant}?)"));
+    }
     // A word that stands within ids.
     let segments: BTreeSet<&str> = ids.iter().flat_map(|id| id.split('/')).collect();
     let is_word = !selector.contains(['*', '?', '/']) && !is_glob;
-    let near = nearest(selector, segments.into_iter().filter(|_| is_word)).into_iter().next()?;
+    let segments = || segments.iter().copied().filter(|_| is_word);
+    let near = also_called(selector, segments());
+    let near = near.or_else(|| nearest(selector, segments()).into_iter().next())?;
     let wanted = if selects(near).is_some() { near.to_owned() } else { format!("*{near}*") };
     let is_there = ids.iter().any(|id| id.contains(selector));
     selects(&wanted).filter(|_| !is_there).map(|meant| format!(" (did you mean {meant}?)"))
 }
 
-/// What a selector may have meant: a word within ids, else the ids that share most of their
-/// beginning with it.
+/// A selector with the segments that no id has replaced by those that are nearest to them below
+/// what stands before; `None` where one has none near, or nothing was replaced.
+fn by_segments(selector: &str, ids: &[String]) -> Option<String> {
+    let mut meant = String::new();
+    for segment in selector.split('/') {
+        let below = |id: &'_ String| -> Option<String> {
+            let rest = match meant.is_empty() {
+                true => Some(id.as_str()),
+                false => id.strip_prefix(meant.as_str()).and_then(|rest| rest.strip_prefix('/')),
+            };
+            rest.and_then(|rest| rest.split('/').next()).map(str::to_owned)
+        };
+        let names: BTreeSet<String> = ids.iter().filter_map(below).collect();
+        let names = || names.iter().map(String::as_str);
+        let found = names().find(|name| *name == segment);
+        let found = found.or_else(|| also_called(segment, names()));
+        // Another number is no slip of the pen.
+        let is_word = !segment.starts_with(|c: char| c.is_ascii_digit());
+        let near = || nearest(segment, names()).into_iter().next().filter(|_| is_word);
+        let found = found.or_else(near)?;
+        if !meant.is_empty() {
+            meant.push('/');
+        }
+        meant.push_str(found);
+    }
+    (meant != selector).then_some(meant)
+}
+
+/// What a selector may have meant: a word within ids, else what ids have in the place where it
+/// leaves them.
 fn near(selector: &str, ids: &[String]) -> String {
     if let Some(words) = slip(selector, ids) {
         return words;
@@ -186,15 +222,37 @@ fn near(selector: &str, ids: &[String]) -> String {
     if count > 0 {
         return format!(" by the beginning of their ids ('{within}' selects {count})");
     }
-    let shared = |id: &String| {
-        selector.bytes().zip(id.bytes()).take_while(|(wanted, is)| wanted == is).count()
+    // What there is in the place of the first segment that no id has.
+    let segments: Vec<&str> = selector.trim_end_matches('/').split('/').collect();
+    let is_below =
+        |id: &String, depth: usize| id.split('/').take(depth).eq(segments[..depth].iter().copied());
+    let depth = (1..segments.len()).rev().find(|depth| ids.iter().any(|id| is_below(id, *depth)));
+    let Some(depth) = depth else { return by_beginning(selector, ids) };
+    let mut there: Vec<&str> = Vec::new();
+    for id in ids.iter().filter(|id| is_below(id, depth)) {
+        there.extend(id.split('/').nth(depth).filter(|segment| !there.contains(segment)));
+    }
+    let more = match there.len().saturating_sub(NEAREST_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
     };
-    let best = ids.iter().map(shared).max().unwrap_or(0);
+    there.truncate(NEAREST_MAX);
+    format!(" (below {}: {}{more})", segments[..depth].join("/"), there.join(", "))
+}
+
+/// The first segments of the ids that share most of their beginning with a selector.
+fn by_beginning(selector: &str, ids: &[String]) -> String {
+    let first = |id: &'_ String| id.split('/').next().unwrap_or_default().to_owned();
+    let firsts: BTreeSet<String> = ids.iter().map(first).collect();
+    let shared = |first: &String| {
+        selector.bytes().zip(first.bytes()).take_while(|(wanted, is)| wanted == is).count()
+    };
+    let best = firsts.iter().map(shared).max().unwrap_or(0);
     if best < 2 {
         return String::new();
     }
     let nearest: Vec<&str> =
-        ids.iter().filter(|id| shared(id) == best).take(3).map(String::as_str).collect();
+        firsts.iter().filter(|first| shared(first) == best).map(String::as_str).collect();
     format!(" (nearest: {})", nearest.join(", "))
 }
 
@@ -251,7 +309,12 @@ mod tests {
             ("!!gemm", "(did you mean gemm?)"),
             ("!GEMM", "(did you mean gemm?)"),
             ("bf16", "('*bf16*' selects 1)"),
-            ("stream/read", "(nearest: stream/copy/1MiB/1u/plain)"),
+            ("stream/read", "(below stream: copy)"),
+            ("stream/cpoy", "(did you mean stream/copy?)"),
+            ("gemm/bf16/8x8x9", "(below gemm/bf16: 8x8x8)"),
+            ("gemstone", "(nearest: gemm)"),
+            ("matmul", "(did you mean gemm?)"),
+            ("matmul/f32", "(did you mean gemm/f32?)"),
         ] {
             let error = selector(&[slip]).all_select(&ids).expect_err(slip).to_string();
             assert!(error.contains(words), "{slip}: {error}");
@@ -266,7 +329,7 @@ mod tests {
         let error = selector(&["f32"]).all_select(&ids).expect_err("selects nothing");
         assert!(error.to_string().contains("('*f32*' selects 1)"), "{error}");
         let error = selector(&["gemm/f16"]).all_select(&ids).expect_err("selects nothing");
-        assert!(error.to_string().contains("nearest: gemm/f32/8x8x8/plain"), "{error}");
+        assert!(error.to_string().contains("(below gemm: f32)"), "{error}");
         assert!(selector(&["!*"]).all_select(&ids).is_err());
         let error = selector(&["!f32"]).all_select(&ids).expect_err("excludes nothing");
         assert!(error.to_string().contains("\"!f32\" excludes none of the cases"), "{error}");

@@ -13,7 +13,7 @@ use crate::{
     data::Catalogue,
 };
 use fizeau_device::BACKENDS;
-use fizeau_domain::{node_state::NodeState, spec::Properties, text::counted, units::Bytes};
+use fizeau_domain::{near, node_state::NodeState, spec::Properties, text::counted, units::Bytes};
 use fizeau_judge::accept::{
     Level, Resource,
     cause::Facts,
@@ -148,7 +148,10 @@ pub fn devices(args: &AcceptArgs) -> anyhow::Result<Vec<Properties>> {
             let backend = BACKENDS.iter().find(|one| one.name() == family);
             let hides = |by| format!("; {by} says which of the machine's GPUs are shown");
             let hidden = backend.and_then(|one| one.hiding()).map(hides).unwrap_or_default();
-            return Err(Usage(format!("--device {wanted}: there are {known}{hidden}")).into());
+            let names: Vec<String> = all.iter().map(name_of).collect();
+            let near = near::hint(wanted, names.iter().map(String::as_str));
+            let words = format!("--device {wanted:?}: no device here is called that{near}");
+            return Err(Usage(format!("{words}; there are: {known}{hidden}")).into());
         }
     }
     all.retain(|one| args.device.contains(&name_of(one)));

@@ -84,7 +84,7 @@ pub struct AcceptArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Continue the acceptance in this directory that was killed or interrupted
-    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "plan"])]
     pub resume: Option<PathBuf>,
     /// Also write metrics for Prometheus to this file, in the folder of its textfile collector
     #[arg(long, value_name = "FILE")]
@@ -159,6 +159,10 @@ impl AcceptArgs {
 pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let interrupted = signals::watch()?;
     let level = Level::from(args.level);
+    if args.across && args.profile.is_empty() && args.baseline.is_empty() {
+        let words = "--across is about a learnt profile: add --profile FILE, or --vs RECORD";
+        return Err(Usage(words.into()).into());
+    }
     let dcgm = args.dcgm.as_deref().map(told_by_dcgm).transpose()?;
     let catalogue = plan::catalogue(global)?;
     let (mut state, drivers) = observed(args, &interrupted)?;

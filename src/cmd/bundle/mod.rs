@@ -106,8 +106,8 @@ impl BundleArgs {
             };
         };
         if let Some(key) = &self.sign {
-            if let Err(error) = fs::metadata(key) {
-                return Err(Usage(format!("--sign {}: {error}", output::shown(key))).into());
+            if let Err(why) = ssh::looks_like_key(key) {
+                return Err(Usage(format!("--sign {}: {why}", output::shown(key))).into());
             }
             ssh::ready()?;
         }

@@ -5,7 +5,7 @@ use crate::cmd::output;
 use anyhow::{Context as _, bail};
 use fizeau_domain::text;
 use std::{
-    io::{ErrorKind, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -14,6 +14,9 @@ use std::{
 pub const NAMESPACE: &str = "fizeau";
 
 const PROGRAM: &str = "ssh-keygen";
+
+/// Bytes of a key's file that are looked at: none of the secret, which follows a line of its own.
+const FIRST_BYTES: u64 = 11;
 
 /// Exit code with which `ssh-keygen -Y` refuses; other codes say that it could not do what was
 /// asked for.
@@ -37,6 +40,23 @@ pub fn ready() -> anyhow::Result<()> {
     let mut command = Command::new(PROGRAM);
     command.args(["-Y", "sign"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().map(drop).map_err(unavailable)
+}
+
+/// Refuses a file that can be no SSH key by how it begins, so that nobody measures for minutes and
+/// is told at the end. Nothing behind its first bytes is read.
+///
+/// # Errors
+/// In words, where it cannot be read, or is none.
+pub fn looks_like_key(path: &Path) -> Result<(), String> {
+    const BEGINNINGS: [&[u8]; 4] = [b"-----BEGIN ", b"ssh-", b"ecdsa-", b"sk-"];
+    let mut first = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(FIRST_BYTES).read_to_end(&mut first));
+    read.map_err(|error| error.to_string())?;
+    match BEGINNINGS.iter().any(|beginning| first.starts_with(beginning)) {
+        true => Ok(()),
+        false => Err("it is no SSH key; `ssh-keygen -t ed25519 -f KEY` makes one".into()),
+    }
 }
 
 fn unavailable(error: std::io::Error) -> anyhow::Error {

@@ -128,6 +128,10 @@ impl How {
             let text = file::read(path, SIGNERS_MAX);
             let text = text.map_err(|error| Usage(format!("{}: {error}", place())))?;
             keys = Keys::parse(&String::from_utf8_lossy(&text));
+            if keys.is_empty() {
+                let words = "it names no key: each line is a node, ssh-ed25519 and its public key";
+                return Err(Usage(format!("{}: {words}", place())).into());
+            }
             ssh::ready()?;
         }
         Ok(How { from_records, signers: signers.map(Path::to_owned), keys, challenge })

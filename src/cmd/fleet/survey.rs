@@ -170,6 +170,7 @@ fn left_behind(gathered: &Gathered) -> (Vec<String>, bool) {
 /// # Errors
 /// Where there is nothing to collect, or the store cannot be written.
 pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let how = read::How::new(args.from_records, args.signers.as_deref(), args.challenge.clone())?;
     let mut finder = Finder::default();
     finder.paths(&args.paths)?;
     let (stores, found): (Vec<Found>, Vec<Found>) = std::mem::take(&mut finder.found)
@@ -184,10 +185,10 @@ pub fn collect(args: &CollectArgs, global: &Global) -> anyhow::Result<ExitCode> 
     let catalogue = Catalogue::load(global.data.as_deref())?;
     if found.is_empty() {
         let notes = finder.problems.lines().join("\n");
-        bail!("there is nothing to collect: no bundle or record\n{notes}");
+        let places = which::places(&args.paths);
+        bail!("there is nothing to collect: no bundle or record in {places}\n{notes}");
     }
     let sink = Collect::new(&args.store)?;
-    let how = read::How::new(args.from_records, args.signers.as_deref(), args.challenge.clone())?;
     let mut gathered = read::read(&found, &how, &catalogue, &sink)?;
     finder.tell(&mut gathered);
     let (notes, is_whole) = left_behind(&gathered);

@@ -141,7 +141,16 @@ fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {
     }
     let false_discoveries = args.false_discoveries.0;
     if !(false_discoveries > 0.0 && false_discoveries < 0.5) {
-        let words = format!("--false-discoveries {false_discoveries}: a share from 0 to 0.5");
+        let words = format!(
+            "--false-discoveries {false_discoveries}: write a share above 0 and below 0.5, such as \
+             0.01 or 1%"
+        );
+        return Err(Usage(words).into());
+    }
+    if let (Some(since), Some(until)) = (&args.since, &args.until)
+        && since > until
+    {
+        let words = format!("--since {since} is after --until {until}: no day is between them");
         return Err(Usage(words).into());
     }
     let dependence = match args.dependence {
@@ -161,6 +170,20 @@ fn options(args: &Which, labels: &Labels) -> anyhow::Result<Options> {
     })
 }
 
+/// Paths in words: the first ones, and how many there are besides.
+pub fn places(paths: &[PathBuf]) -> String {
+    const NAMED: usize = 3;
+    let name = |path: &PathBuf| match path.as_os_str() == "-" {
+        true => "the paths of standard input".to_owned(),
+        false => output::shown(path).to_string(),
+    };
+    let named: Vec<String> = paths.iter().take(NAMED).map(name).collect();
+    match paths.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// Gathers what lies below some paths.
 ///
 /// # Errors
@@ -172,7 +195,10 @@ pub fn gather(paths: &[PathBuf], how: &How, catalogue: &Catalogue) -> anyhow::Re
     finder.tell(&mut gathered);
     if gathered.is_empty() {
         let mut lines = gathered.problems.lines();
-        lines.push("there is nothing to survey: no bundle, record or store".into());
+        lines.push(format!(
+            "there is nothing to survey: no bundle, record or store in {}",
+            places(paths)
+        ));
         bail!(lines.join("\n"));
     }
     Ok(gathered)

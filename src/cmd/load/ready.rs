@@ -158,7 +158,8 @@ fn asked_until_ready(
         }
         let waited = start.elapsed();
         if said.is_none_or(|before| waited.0 - before.0 >= SAY_EVERY.0) {
-            let left = Seconds((args.ready.0.0 - waited.0).max(0.0).round()).human();
+            let left = (args.ready.0.0 - waited.0).max(0.0);
+            let left = Seconds(if left < 1.0 { left } else { left.round() }).human();
             say(&format!("waiting for {}, for {left} at most: {why}", client.target));
             said = Some(waited);
         }

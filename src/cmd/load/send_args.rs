@@ -49,6 +49,7 @@ pub struct SendArgs {
     /// Search for the highest rate that keeps the limits of --slo: the levels of --rate until one
     /// misses them, then N levels more between the last that kept them and that one
     #[arg(long, value_name = "N", requires = "slo", requires = "rate",
+          conflicts_with_all = ["concurrency", "trace"],
           value_parser = clap::value_parser!(u32).range(0..=20))]
     pub search: Option<u32>,
     /// Open loop: send at the times and with the lengths of a trace, JSON Lines (Mooncake) or CSV

@@ -82,8 +82,10 @@ fn of_one_node(text: &str) -> Result<Value, String> {
         Some(Err(error)) if error.is_eof() => {
             return Err(format!("it is no JSON to its end, where it ends too early: {error}"));
         }
-        Some(Err(error)) => return Err(format!("it is no JSON: {error}")),
-        None => return Err("it is no JSON, but empty".into()),
+        Some(Err(error)) => {
+            return Err(format!("it is no JSON, which `dcgmi diag -r 3 -j` writes: {error}"));
+        }
+        None => return Err("it is no JSON, but empty; `dcgmi diag -r 3 -j` writes some".into()),
     };
     match values.next() {
         Some(Ok(_)) => return Err(OF_SEVERAL.into()),

@@ -33,6 +33,11 @@ impl Keys {
         Keys(text.lines().filter_map(line).collect())
     }
 
+    /// Whether there is no key in the list.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a key of this fingerprint may sign for a name.
     pub fn has(&self, name: &str, fingerprint: &str) -> bool {
         let own = self.0.iter().filter(|(_, key)| key == fingerprint);

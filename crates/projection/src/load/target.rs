@@ -3,6 +3,18 @@
 use serde_json::{Map, Value, json};
 use std::fmt;
 
+/// Ends of the paths of a server's other interfaces, which people copy from its documentation.
+const OTHER_INTERFACES: [&str; 8] = [
+    "/embeddings",
+    "/responses",
+    "/models",
+    "/messages",
+    "/generate",
+    "/rerank",
+    "/tokenize",
+    "/health",
+];
+
 /// Which of OpenAI's interfaces is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Endpoint {
@@ -110,6 +122,11 @@ impl Target {
                 None => (path, None),
             },
         };
+        if OTHER_INTERFACES.iter().any(|other| path.ends_with(other)) {
+            return Err(refuse(
+                "requests go to /v1/completions or /v1/chat/completions alone: leave out the path",
+            ));
+        }
         let above = path.strip_suffix("/v1");
         let has_version = named.is_none() || above.is_some();
         let path = above.unwrap_or(path);

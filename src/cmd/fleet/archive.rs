@@ -193,8 +193,9 @@ impl Unpacker {
             }
             let name = below(&entry.path()?);
             if name.components().count() > DEPTH_MAX {
-                let words =
-                    format!("it has more than {DEPTH_MAX} folders in each other: the rest is left out");
+                let words = format!(
+                    "it has more than {DEPTH_MAX} folders in each other: the rest is left out"
+                );
                 return Err(io::Error::other(words));
             }
             size += entry.size();

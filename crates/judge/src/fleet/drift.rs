@@ -252,9 +252,10 @@ pub fn drift(surveyed: &Surveyed) -> Drift {
     let (change_limit, fall_limit) = (limit(&of_changes), limit(&of_falls));
     let of_device = |one: &&Series| !one.node.is_empty();
     let is_told = |why: &str| surveyed.lost.iter().any(|line| line.contains(why));
-    let silent = surveyed.report.unusable.iter().filter(|one| {
-        !is_told(&one.why) && !surveyed.units.displaced.contains_key(&one.sender)
-    });
+    let silent =
+        surveyed.report.unusable.iter().filter(|one| {
+            !is_told(&one.why) && !surveyed.units.displaced.contains_key(&one.sender)
+        });
     let silent = silent.map(|one| format!("{}: {}", one.sender, one.why));
     let displaced = surveyed.units.displaced.iter().map(|(node, why)| format!("{node}: {why}"));
     let mut found = Drift {

@@ -173,9 +173,13 @@ mod tests {
 
     #[test]
     fn a_path_stands_for_the_node_that_its_last_part_is_named_after() {
-        for (sender, node) in
-            [("n5", "n5"), ("a/b/n5", "n5"), ("a/n5.tgz", "n5"), ("a/n5.tar.gz", "n5"), ("a/n5/", "n5")]
-        {
+        for (sender, node) in [
+            ("n5", "n5"),
+            ("a/b/n5", "n5"),
+            ("a/n5.tgz", "n5"),
+            ("a/n5.tar.gz", "n5"),
+            ("a/n5/", "n5"),
+        ] {
             assert_eq!(node_of(sender), node);
         }
     }

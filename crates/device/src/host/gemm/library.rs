@@ -95,7 +95,7 @@ pub struct Unopened {
     pub name: &'static str,
     /// What brings it.
     pub remedy: &'static str,
-    /// Why it was refused, where it is there: in the loader's words, or since its integers are wide.
+    /// Why it was refused, where it is there: the loader's words, or that its integers are wide.
     pub refused: Option<String>,
 }
 

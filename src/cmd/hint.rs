@@ -104,7 +104,7 @@ const ANY: &[(&str, &str)] = &[
     ("--dtype", "select by ids: gemm/bf16"),
     ("--precision", "select by ids: gemm/bf16"),
     ("--threads", "ids end in the number of threads, before the kernel: 'stream/*/2u/*'"),
-    ("--size", "ids hold sizes: 'stream/read/128MiB/*'"),
+    ("--size", "ids hold sizes, which `fizeau list` shows: 'stream/read/128MiB/*'"),
     ("--iterations", "samples are taken until the noise is small; a suite's [measure] bounds them"),
     ("--iters", "samples are taken until the noise is small; a suite's [measure] bounds them"),
     ("--repeat", "samples are taken until the noise is small; a suite's [measure] bounds them"),
@@ -180,6 +180,10 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
             true => "write all digits of a whole number, such as 1000".into(),
             false => "write a whole number, such as 4".into(),
         })
+    } else if error.to_string().contains("<FLEET.toml>")
+        && error.kind() == ErrorKind::MissingRequiredArgument
+    {
+        Some("a recipe to begin with is examples/fleet/recipe.toml of the sources".into())
     } else if error.to_string().contains("invalid IP address syntax") {
         Some("write an address in digits, such as 127.0.0.1".into())
     } else {
@@ -365,6 +369,10 @@ mod tests {
             ("explain gemm stream", Some("`fizeau explain` takes <CASE> alone")),
             ("suites quick", Some("`fizeau suites` takes options alone")),
             ("load self-test x", Some("`fizeau load self-test` takes options alone")),
+            (
+                "fleet simulate",
+                Some("a recipe to begin with is examples/fleet/recipe.toml of the sources"),
+            ),
             ("fleet collect a --to s", Some("write --store DIR")),
             ("fleet drift a --html x", Some(FLEET[0].1)),
             ("fleet survey a --format html", Some(FLEET[1].1)),

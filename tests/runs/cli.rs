@@ -218,7 +218,7 @@ fn a_case_is_explained_with_a_line_that_repeats_it() {
     let several = explain("stream/read");
     assert_eq!(several.code, Some(2));
     assert!(several.err.contains("explain takes one case, and"), "{}", several.err);
-    assert!(explain("stream/raed/1KiB").err.contains("nearest: stream/read"));
+    assert!(explain("stream/raed/1KiB").err.contains("did you mean stream/read?"));
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_selector_that_selects_nothing_names_what_is_near() {
     let place = Place::new();
     let list = ["list", "stream/raed/*", "--suite", "tiny.toml", "--backend", "fake:"];
     let said = say(&mut place.fizeau(list)).ended(2);
-    assert!(said.err.contains("nearest: stream/read/"), "{}", said.err);
+    assert!(said.err.contains("did you mean stream/read?"), "{}", said.err);
 }
 
 #[test]

@@ -41,6 +41,14 @@ outputs = ["fp8block"]
 rows = [4]
 widths = [1024]
 
+[[recurrence]]
+recurrence = "kda"
+states = ["f32", "bf16"]
+batches = [2]
+heads = 3
+key_heads = 3
+dims = [64, 21]
+
 [collective]
 collectives = ["all_reduce", "broadcast"]
 dtypes = ["f32"]
@@ -153,4 +161,19 @@ fn explain_names_the_limit_that_the_share_is_of() {
     let all = "attention collective compute fused gemm grouped latency sdc stream";
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
     assert!(shares >= 10 && without >= 1, "{shares} shares, {without} partly cached");
+}
+
+/// A run of one operation alone ends with its own figure, beside memory's peak where nothing of
+/// this run's memory was measured.
+#[test]
+fn fused_operations_and_recurrences_have_a_figure_in_the_summary() {
+    let place = Place::new();
+    let suite = format!("name = \"each\"\ndescription = \"Every operation\"\n{EACH}{MEASURE}");
+    fs::write(place.path("each.toml"), suite).expect("the suite is written");
+    for (selector, label) in [("fused", "Fused "), ("recurrence", "Linear attention ")] {
+        let run = ["run", selector, "--suite", "each.toml", "--device", "host", "--out", selector];
+        let said = say(&mut place.fizeau(run)).ended(0);
+        let line = said.out.lines().find(|line| line.starts_with(label));
+        assert!(line.is_some_and(|line| line.contains("B/s")), "{label}: {}", said.out);
+    }
 }

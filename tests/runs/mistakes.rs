@@ -292,6 +292,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
             "run --suite recurrence",
             "run --suite fused/norm",
             "list --suite linear-attention",
+            "fleet simulate",
             "fleet retest --retest plan --out o",
             "fleet retest empty --out o --since yesterday",
             "fleet retest empty --out o --across vbois",

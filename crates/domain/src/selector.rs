@@ -183,7 +183,7 @@ fn slip(selector: &str, ids: &[String]) -> Option<String> {
 }
 
 /// A selector with the segments that no id has replaced by those that are nearest to them below
-/// what stands before; `None` where one has none near, or nothing was replaced.
+/// what stands before, up to one that has none near; `None` where nothing was replaced.
 fn by_segments(selector: &str, ids: &[String]) -> Option<String> {
     let mut meant = String::new();
     for segment in selector.split('/') {
@@ -198,16 +198,17 @@ fn by_segments(selector: &str, ids: &[String]) -> Option<String> {
         let names = || names.iter().map(String::as_str);
         let found = names().find(|name| *name == segment);
         let found = found.or_else(|| also_called(segment, names()));
-        // Another number is no slip of the pen.
-        let is_word = !segment.starts_with(|c: char| c.is_ascii_digit());
+        // Another size or element type is no slip of the pen.
+        let is_word = !segment.contains(|c: char| c.is_ascii_digit());
         let near = || nearest(segment, names()).into_iter().next().filter(|_| is_word);
-        let found = found.or_else(near)?;
+        let Some(found) = found.or_else(near) else { break };
         if !meant.is_empty() {
             meant.push('/');
         }
         meant.push_str(found);
     }
-    (meant != selector).then_some(meant)
+    let is_there = meant.is_empty() || format!("{selector}/").starts_with(&format!("{meant}/"));
+    (!is_there).then_some(meant)
 }
 
 /// What a selector may have meant: a word within ids, else what ids have in the place where it
@@ -313,6 +314,9 @@ mod tests {
             ("stream/cpoy", "(did you mean stream/copy?)"),
             ("gemm/bf16/8x8x9", "(below gemm/bf16: 8x8x8)"),
             ("gemstone", "(nearest: gemm)"),
+            ("gem/*", "(did you mean gemm?)"),
+            ("stream/cpoy/1MB", "(did you mean stream/copy?)"),
+            ("gemm/f16", "(below gemm: bf16, f32)"),
             ("matmul", "(did you mean gemm?)"),
             ("matmul/f32", "(did you mean gemm/f32?)"),
         ] {

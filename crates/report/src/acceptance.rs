@@ -92,9 +92,9 @@ fn summary(report: &Report) -> Block {
         (_, _) if !report.complete => "Run it again: the acceptance did not finish.",
         (_, _) => "Nothing can be concluded yet.",
     };
-    let todo = match (report.verdict, report.complete, remedy(report)) {
-        (Verdict::Inconclusive, true, Some(remedy)) => format!("{todo} To decide: {remedy}."),
-        (_, _, _) => todo.to_owned(),
+    let todo = match (report.verdict, remedy(report)) {
+        (Verdict::Inconclusive, Some(remedy)) => format!("{todo} To decide: {remedy}."),
+        (_, _) => todo.to_owned(),
     };
     let action = report.action.map(|action| format!(" What to do: {action}.")).unwrap_or_default();
     let stub = match report.stub {

@@ -31,25 +31,31 @@ pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     let fact = |(key, named): (&str, fn(&Point) -> Option<String>)| {
         let all = measurements(record).filter_map(|one| Some((named(&one.case.point)?, one)));
         let (name, best) = all.max_by(|(_, a), (_, b)| rate(a).0.total_cmp(&rate(b).0))?;
-        let share = ceilings.share(best);
-        let memory = ceilings.memory.as_ref().filter(|_| share.is_some());
-        let (of, limit) = match (memory, best.doubt()) {
-            (Some(memory), _) => {
-                let value = Some(Cell::Bandwidth(memory.rate));
-                let tier = Some(tier_name(Tier::Ceiling));
+        let own = ceilings.share(best).zip(ceilings.memory.as_ref());
+        let of_peak = best.utilisation().zip(best.tier);
+        let of_peak = of_peak.filter(|_| own.is_none() && ceilings.foreign(best).is_none());
+        let limit = |rate, tier| FactLimit {
+            value: Some(Cell::Bandwidth(rate)),
+            tier: Some(tier_name(tier)),
+            reasons: Vec::new(),
+        };
+        let (share, of, limit) = match (own, of_peak, best.doubt()) {
+            (Some((share, memory)), ..) => {
                 let of = format!("of this run's own {} ({})", memory.rate, memory.words());
-                (of, FactLimit { value, tier, reasons: Vec::new() })
+                (Some(share), of, limit(memory.rate, Tier::Ceiling))
             }
-            (None, Some(doubt)) => (doubt.to_string(), FactLimit::default()),
-            (None, None) => {
-                ("no ceiling was measured: add stream".to_owned(), FactLimit::default())
+            (None, Some((share, tier)), _) => {
+                let peak = rate(best) * (1.0 / share);
+                (Some(share), format!("of {peak} ({})", tier_name(tier)), limit(peak, tier))
             }
+            (.., Some(doubt)) => (None, doubt.to_string(), FactLimit::default()),
+            (.., None) => (None, "peak unknown: add stream".to_owned(), FactLimit::default()),
         };
         Some(Fact {
             key: key.into(),
             label: format!("{name}, {}", best.cache),
             value: Cell::Bandwidth(rate(best)),
-            share: share.filter(|_| memory.is_some()),
+            share,
             of,
             limit,
             case: best.case.to_string(),

@@ -48,7 +48,10 @@ pub fn text(report: &Report) -> String {
             format!("do: {action}; take the node out of service until then")
         }
         (Verdict::Fail, None) => "do: take the node out of service and look at what failed".into(),
-        (_, _) if !report.complete => "do: run it again; the acceptance did not finish".into(),
+        (_, _) if !report.complete => match remedy(report) {
+            Some(remedy) => format!("do: {remedy}; it did not finish, so run it again"),
+            None => "do: run it again; the acceptance did not finish".into(),
+        },
         (_, _) => match remedy(report) {
             Some(remedy) => format!("do: {remedy}"),
             None => "do: nothing can be concluded yet; the lines below say what is missing".into(),

@@ -571,7 +571,7 @@ def signs(words, codes, lines=None, **more):
             listed(fleet, then, lines() if lines else None)
             if "evil" in more:
                 fleet.bundles["evil"] = (node(5, hour=12), SLOW)
-        way("sign", words, codes)(plant)
+        way("sign", words, codes, named=more.get("named", (SLOW,)))(plant)
         return then
     return take
 
@@ -630,7 +630,8 @@ def _(root):
 def _(root): sign(root / SLOW, "slow")
 
 
-@signs("n0005 signs two bundles that do not agree", [0, 1, 4], evil=True)
+# A later session by the key of the node is what a repair looks like.
+@signs("n0005 signs two bundles that do not agree", [0], evil=True, named=())
 def _(root):
     sign(root / SLOW, "slow")
     sign(root / "evil", "slow")

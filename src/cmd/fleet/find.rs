@@ -294,10 +294,10 @@ impl Finder {
         self.unusable.extend(empty.iter().map(|name| (path.join(name), EMPTY.to_owned())));
         if fs::read_dir(&folder).map_or(true, |mut all| all.next().is_none()) {
             let why = if is_whole { EMPTY } else { "the archive cannot be read" };
-            return match empty.is_empty() {
-                true => self.unusable.push((path.to_owned(), why.to_owned())),
-                false => {}
-            };
+            if empty.is_empty() {
+                self.unusable.push((path.to_owned(), why.to_owned()));
+            }
+            return;
         }
         self.look(&folder, depth + 1, false);
     }

@@ -15,7 +15,7 @@ const HANDED: &str = "bytes that nothing is read from: kept, hashed or handed to
 
 /// Files of sources, by the end of their paths, with kinds (words without a space between commas)
 /// or a reason (several words).
-const READERS: [(&str, &str); 102] = [
+const READERS: [(&str, &str); 103] = [
     ("comm/src/preflight.rs", KERNEL),
     ("comm/src/rendezvous/mod.rs", "rendezvous"),
     ("comm/src/watchdog/neighbours.rs", KERNEL),
@@ -91,6 +91,7 @@ const READERS: [(&str, &str); 102] = [
     ("cmd/contend.rs", "the process that started this one"),
     ("cmd/fleet/archive.rs", "archive"),
     ("cmd/fleet/find.rs", "bundle,archive"),
+    ("cmd/fleet/left.rs", "row"),
     ("cmd/fleet/read.rs", "bundle,row,signers"),
     ("cmd/fleet/results.rs", "plan,row,record"),
     ("cmd/fleet/simulate.rs", "recipe"),

@@ -14,10 +14,13 @@ use fizeau_domain::{
 };
 use fizeau_record::Record;
 
+/// The name of a point among a run's figures; `None` of other operations.
+type Named = fn(&Point) -> Option<String>;
+
 /// The fused operation and the recurrence that move most bytes a second, each beside this run's own
 /// memory.
 pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let kinds: [(&str, fn(&Point) -> Option<String>); 2] = [
+    let kinds: [(&str, Named); 2] = [
         ("fused", |point| match point {
             Point::Fused(point) => Some(format!("Fused {} {}", point.fused, point.output)),
             _ => None,
@@ -28,7 +31,7 @@ pub fn facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
         }),
     ];
     let rate = |one: &Measurement| one.work.memory / one.summary.median;
-    let fact = |(key, named): (&str, fn(&Point) -> Option<String>)| {
+    let fact = |(key, named): (&str, Named)| {
         let all = measurements(record).filter_map(|one| Some((named(&one.case.point)?, one)));
         let (name, best) = all.max_by(|(_, a), (_, b)| rate(a).0.total_cmp(&rate(b).0))?;
         let own = ceilings.share(best).zip(ceilings.memory.as_ref());
@@ -113,7 +116,7 @@ fn beside_memory(
         columns.remove(LAUNCHES);
     }
     let beside = if launch.is_some() { "memory and launches" } else { "memory" };
-    Table::unless_empty(name, &format!("{title} beside {beside}"), columns, rows)
+    Table::unless_empty(name, format!("{title} beside {beside}"), columns, rows)
 }
 
 /// The time from one empty kernel to the next that was enqueued behind it, where it was measured.

@@ -33,8 +33,7 @@ pub enum Quality {
     Good,
     /// One measurement of a healthy machine, or a limit that an operator uses in production.
     Fair,
-    /// A limit far below what healthy machines reach, or of unknown origin. It fails what is below,
-    /// and passes nothing.
+    /// A limit far below what healthy machines reach, or of unknown origin: it passes nothing.
     Weak,
 }
 
@@ -185,8 +184,7 @@ pub struct Key {
     pub firmware: Option<String>,
     /// The program's version and commit: its kernels for the host are part of it.
     pub fizeau: String,
-    /// The library that ranks exchange messages by, with its version; absent where no collective
-    /// was measured.
+    /// The library that ranks exchange messages by, with its version; absent without collectives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collectives: Option<String>,
     /// SHA-256 of the images of kernels, sorted.
@@ -252,12 +250,10 @@ pub struct Reference {
     pub error: f64,
     /// Degrees of freedom that `error` was estimated with.
     pub error_freedom: f64,
-    /// How far the runs of one device may be from each other beyond what their repeats explain:
-    /// standard deviation as a share; absent where no device was run twice.
+    /// Standard deviation of a device's runs beyond their repeats; absent where none ran twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_of_runs: Option<f64>,
-    /// The same of runs beside those of the other devices of the node, without what a whole node's
-    /// session is off by; absent where too few devices of a node were run twice.
+    /// The same beside other devices of the node; absent where too few of them were run twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_beside_others: Option<f64>,
     /// Standard deviation of devices, as a share; absent where there was one.
@@ -358,14 +354,10 @@ impl Profile {
         }
         for reference in &self.references {
             let Reference { point, median, .. } = reference;
-            let spreads = [
-                reference.spread_of_runs,
-                reference.spread_beside_others,
-                reference.spread_of_devices,
-                reference.spread_of_nodes,
-            ];
+            let of_runs = [reference.spread_of_runs, reference.spread_beside_others];
+            let spreads = [reference.spread_of_devices, reference.spread_of_nodes];
             let is_share = |spread: &f64| spread.is_finite() && *spread >= 0.0;
-            let shares = spreads.iter().flatten().chain([&reference.error]);
+            let shares = of_runs.iter().chain(&spreads).flatten().chain([&reference.error]);
             let is_rate = median.is_finite() && *median > 0.0 && reference.error_freedom >= 1.0;
             if !is_rate || !{ shares }.all(is_share) {
                 return Err(format!("reference {point:?}: its numbers are no rate and no shares"));

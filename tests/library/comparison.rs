@@ -186,7 +186,7 @@ fn what_a_family_shares_is_said_in_a_line() {
     assert_eq!(found.groups.len(), 1, "{:?}", found.groups);
     let text = fizeau_report::comparison(&found);
     let said = format!("{text:?}");
-    assert!(said.contains("all cases: +") && said.contains("40 of 40 cases"), "{said}");
+    assert!(said.contains("all cases: median time +") && said.contains("40 of 40 cases"), "{said}");
 }
 
 #[test]

@@ -110,8 +110,8 @@ fn every_promised_peak_has_a_native_kernel_or_a_reason() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Attention of heads of 128 and of latent keys, as models have it, with the key of the peak that its
-/// products use.
+/// Attention of heads of 128 and of latent keys, as models have it, with the key of the peak that
+/// its products use.
 const ATTENTION: [(&str, &str); 5] = [
     ("attention/prefill/bf16/128x128", "bf16_matrix"),
     ("attention/decode/bf16/128x128", "bf16_matrix"),

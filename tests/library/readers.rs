@@ -86,6 +86,7 @@ const READERS: [(&str, &str); 103] = [
     ("cmd/bundle/files.rs", "bundle"),
     ("cmd/bundle/mod.rs", HANDED),
     ("cmd/bundle/rows.rs", "bundle,archive"),
+    ("cmd/bundle/ssh.rs", "the first bytes of the key that the user names"),
     ("cmd/child.rs", OWN),
     ("cmd/claim.rs", "claims"),
     ("cmd/contend.rs", "the process that started this one"),

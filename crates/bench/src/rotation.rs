@@ -107,8 +107,8 @@ impl Array {
     }
 }
 
-/// Launches of a kernel, for each copy of the arrays its parameters: iterations take the first copy,
-/// or all copies in turn.
+/// Launches of a kernel by the parameters of each copy of its arrays: iterations take the first
+/// copy, or all copies in turn.
 pub struct Turns<'d, P> {
     pub device: &'d dyn Device,
     function: Function,

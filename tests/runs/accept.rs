@@ -230,7 +230,7 @@ fn a_plan_measures_nothing_and_bad_input_is_refused() {
     assert!(said.out.contains("least effect 5.0 %") && said.out.contains("gemm/f32/64x64x64"));
     assert!(!place.path("results").exists());
     for (more, words) in [
-        (&["--device", "cuda:7"][..], "--device cuda:7"),
+        (&["--device", "cuda:7"][..], "--device \"cuda:7\""),
         (&["--budget", "soon"], "90s"),
         (&["--profile", "h100-sxm", "--device", "host"], "no device here is one"),
         (&["--profile", "nothing"], "no profile is called"),

@@ -332,16 +332,22 @@ fn what_cannot_be_signed_or_redacted_is_said_before_anything_is_measured() {
         assert!(said.err.contains(words), "{more:?}: {}", said.err);
     }
     let args = ["accept", "--root", "root", "--profile", "profile.toml", "--level", "passive"];
-    let sign = ["--out", "out", "--sign", "key.txt"];
+    fs::write(place.path("broken.txt"), "-----BEGIN OPENSSH PRIVATE KEY-----\n").expect("written");
+    let sign = ["--out", "out", "--sign", "broken.txt"];
     let said = say(place.fizeau(args.iter().chain(&sign)).env("PATH", place.path("root"))).ended(3);
     assert!(said.err.contains("ssh-keygen is not installed"), "{}", said.err);
     if key(&place).is_none() {
         return;
     }
-    // A file that is no key: the verdict is there, and is not signed.
+    // A file that is no key is refused before anything is measured.
     let said = accept(&place, &["--level", "passive", "--out", "out", "--sign", "key.txt"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("--sign key.txt: it is no SSH key"), "{}", said.err);
+    assert!(!place.path("out/manifest.json").exists());
+    // One that only begins like a key: the verdict is there, and is not signed.
+    let said = accept(&place, &["--level", "passive", "--out", "out", "--sign", "broken.txt"]);
     assert_eq!(said.code, Some(3), "{}", said.err);
-    assert!(said.err.contains("did not sign with key.txt"), "{}", said.err);
+    assert!(said.err.contains("did not sign with broken.txt"), "{}", said.err);
     assert!(place.path("out/manifest.json").exists());
     assert!(!place.path("out/manifest.json.sig").exists());
     for (args, code) in [

@@ -158,7 +158,7 @@ fn explain_names_the_limit_that_the_share_is_of() {
     assert!(faulty.is_empty(), "{}", faulty.join("\n"));
     let kinds: BTreeSet<&str> =
         operations.iter().filter_map(|point| point.split('/').next()).collect();
-    let all = "attention collective compute fused gemm grouped latency sdc stream";
+    let all = "attention collective compute fused gemm grouped latency recurrence sdc stream";
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
     assert!(shares >= 10 && without >= 1, "{shares} shares, {without} partly cached");
 }

@@ -15,7 +15,7 @@ const HANDED: &str = "bytes that nothing is read from: kept, hashed or handed to
 
 /// Files of sources, by the end of their paths, with kinds (words without a space between commas)
 /// or a reason (several words).
-const READERS: [(&str, &str); 103] = [
+const READERS: [(&str, &str); 104] = [
     ("comm/src/preflight.rs", KERNEL),
     ("comm/src/rendezvous/mod.rs", "rendezvous"),
     ("comm/src/watchdog/neighbours.rs", KERNEL),

@@ -16,7 +16,7 @@
 //!   to be above the least effect with 95 % confidence.
 //! - As many sessions as are on one side may be bad ones by chance: how often single sessions are
 //!   off by the least effect is counted in all series, and a change has to be less likely than
-//!   that. What devices of a node share is counted once ([`lone`](super::lone)).
+//!   that. What devices of a node share is counted once (`lone`).
 //! - Sessions of one day that nobody signed and that do not agree show who wrote them no more than
 //!   how fast the device was: they are **disputed**, and count for nothing. Where sessions of a
 //!   device in a metric are signed, those that are not count for nothing.

@@ -11,6 +11,7 @@
 // tests/kernel_model/lanes.h does the same in C++.
 #ifndef FIZEAU_CDNA5_H
 #define FIZEAU_CDNA5_H
+#include "lane_e4m3.h"
 #include "lanes.h"
 #include "scaled.h"
 
@@ -55,19 +56,5 @@ DEVICE void multiply_scaled(f32 (&sums)[8], const u32 (&left)[8], const u32 (&ri
   UNROLL for (u32 i = 0; i < 8; i++) sums[i] = c[i];
 }
 #undef SCALED
-
-// Four 8-bit floats, rounded to nearest even.
-DEVICE u32 narrow_four(const f32 (&from)[4], e4m3) {
-  const i32 low = __builtin_amdgcn_cvt_pk_fp8_f32(from[0], from[1], 0, false);
-  return u32(__builtin_amdgcn_cvt_pk_fp8_f32(from[2], from[3], low, true));
-}
-
-// Four 8-bit floats as bf16, which is exact: the upper halves of floats.
-DEVICE void widen_four(u32 (&to)[2], u32 four, e4m3) {
-  const auto low = __builtin_amdgcn_cvt_pk_f32_fp8(i32(four), false);
-  const auto high = __builtin_amdgcn_cvt_pk_f32_fp8(i32(four), true);
-  to[0] = bytes_of(bits_of(low[1]), bits_of(low[0]), 0x07060302);
-  to[1] = bytes_of(bits_of(high[1]), bits_of(high[0]), 0x07060302);
-}
 
 #endif  // FIZEAU_CDNA5_H

@@ -346,6 +346,32 @@ def _(fleet):
     in_rack(fleet, plant)
 
 
+def emptied(folder):
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def with_rows_alone(folder):
+    for name in ["manifest.json", "identity.json", "account.json"]:
+        (folder / name).unlink()
+
+
+for told, codes, change in [
+    ("n0005 is empty", [4], emptied),
+    ("n0005 has its rows alone", [4], with_rows_alone),
+    ("n0005 is a .zip", [4], lambda folder: zipped(folder)),
+    ("n0005 is a file of rows", [4],
+     lambda folder: ((folder / "rows.jsonl").rename(folder.with_name("n0005.jsonl")), shutil.rmtree(folder))),
+    ("n0005 is a link that leads nowhere", [4],
+     lambda folder: (shutil.rmtree(folder), folder.symlink_to("nowhere"))),
+    ("the folder of n0005 is called profiles", [1], lambda folder: folder.rename(folder.with_name("profiles"))),
+]:
+    @way("hide", f"the folder of its rack is a whole bundle, and {told}", codes,
+         named=("n0005" if codes == [1] else "rack/n0005",))
+    def _(fleet, change=change):
+        in_rack(fleet, lambda root: (copied(root), change(root / "rack" / SLOW)))
+
+
 @way("hide", "its folder lies in that of n0006", [1])
 def _(fleet): fleet.then = lambda root: (root / SLOW).rename(root / "n0006/more")
 
@@ -399,6 +425,12 @@ def packed(folder, ending=".tgz"):
     return place
 
 
+def zipped(folder):
+    place = shutil.make_archive(folder, "zip", folder)
+    shutil.rmtree(folder)
+    return pathlib.Path(place)
+
+
 def nested(root):
     place = packed(root / SLOW)
     for at in range(3):
@@ -444,6 +476,29 @@ def bomb(root):
             archive.addfile(info, inner)
 
 
+def behind(ending):
+    """n0005 behind the end of an archive of n0006."""
+    def plant(root):
+        first, second = (packed(root / name, ending) for name in ("n0006", SLOW))
+        first.write_bytes(first.read_bytes() + second.read_bytes())
+        second.unlink()
+    return plant
+
+
+def led(root):
+    """All nodes in an archive, in which n0005 is a link out of it."""
+    (root / SLOW).rename(root.parent / "elsewhere")
+    (root / SLOW).symlink_to("../../elsewhere")
+    with tarfile.open(root / "all.tar", "w") as archive:
+        for folder in sorted(root.glob("n*")):
+            archive.add(folder, arcname=folder.name)
+            folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
+
+
+def ends(ending, name):
+    return lambda root: packed(root / SLOW, ending).rename(root / name)
+
+
 def linked(root):
     place = packed(root / "n0007")
     shutil.rmtree(root / SLOW)
@@ -464,11 +519,24 @@ for told, codes, plant in [
      lambda root: (shutil.rmtree(root / SLOW), os.mkfifo(root / f"{SLOW}.tgz"))),
     ("n0005 is an archive that is a hole of 1 TiB", [4],
      lambda root: (shutil.rmtree(root / SLOW), hole(1 << 40)(root / f"{SLOW}.tar"))),
-    ("n0005 is an archive of another kind", [4],
-     lambda root: packed(root / SLOW, ".tar").rename(root / f"{SLOW}.zip")),
+    ("n0005 is an archive of another kind", [4], lambda root: zipped(root / SLOW)),
+    ("n0005 is an archive of another kind, whose name has no ending", [4],
+     lambda root: zipped(root / SLOW).rename(root / SLOW)),
+    ("n0005 is an archive that is called one of another kind", [1], ends(".tar", "n0005.zip")),
+    ("n0005 is an archive that ends in capitals", [1], ends(".tgz", "n0005.TGZ")),
+    ("n0005 is an archive whose name has no ending", [1], ends(".tar", "five")),
+    ("n0005 is a packed archive whose name has no ending", [1], ends(".tgz", "five")),
+    ("n0005 is an archive of another kind, in capitals", [4],
+     lambda root: zipped(root / SLOW).rename(root / "n0005.ZIP")),
+    ("n0005 is a link in an archive of all", [4], led),
     ("archives in an archive unpack to 90 GB", [1], bomb),
 ]:
     way("hide", told, codes)(later(plant))
+
+
+for ending in (".tar", ".tgz"):
+    way("hide", f"n0005 stands behind the end of another archive ({ending})", [4], named=("behind its end",))(
+        later(behind(ending)))
 
 
 @way("hide", "n0005 is the archive of n0007, by a hard link", [0], named=("is read already",))

@@ -4,7 +4,7 @@
 use super::fleet_whose::{DO_NOT_AGREE, Node, fleet, has, node};
 use crate::program::{Place, Said, say};
 use serde_json::json;
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 /// What a session of a node is called.
 fn session(of: &Node) -> String {
@@ -357,4 +357,52 @@ fn names_that_look_alike_are_told_apart() {
         assert_eq!(said.code, Some(2), "{more:?}: {}", said.out);
         assert!(said.err.contains(words), "{more:?}: {}", said.err);
     }
+}
+
+/// Nothing below a folder of bundles is passed over without a word.
+#[test]
+fn what_lies_among_bundles_is_read_or_named() {
+    let survey = |plant: &dyn Fn(&Path)| {
+        let place = written(&fleet(), &[]);
+        plant(&place.path("bundles"));
+        run(&place, &["survey", "bundles"])
+    };
+    // The folder of all is a whole bundle itself.
+    let copied = |all: &Path| {
+        for file in ["account.json", "identity.json", "manifest.json", "rows.jsonl"] {
+            fs::copy(all.join("n0007").join(file), all.join(file)).expect("copied");
+        }
+    };
+    let remove = |all: &Path| fs::remove_dir_all(all.join("n0005")).expect("removed");
+    let named = ["INCONCLUSIVE", "bundles/n0005"];
+    has(&survey(&|all| (copied(all), remove(all), fs::create_dir(all.join("n0005"))).0), 4, &named);
+    has(&survey(&|all| (copied(all), remove(all), symlink("no", all.join("n0005"))).0), 4, &named);
+    let rename = |all: &Path, name: &str| fs::rename(all.join("n0005"), all.join(name));
+    has(&survey(&|all| (copied(all), rename(all, "profiles")).0), 1, &["node n0005"]);
+    // Archives by any name, with another one behind their end, and with links.
+    let packed = |all: &Path, name: &str| {
+        let mut archive = tar::Builder::new(Vec::new());
+        archive.append_dir_all(name, all.join(name)).expect("added");
+        fs::remove_dir_all(all.join(name)).expect("removed");
+        archive.into_inner().expect("bytes")
+    };
+    for name in ["n0005.TAR", "five", "n0005.zip"] {
+        let said = survey(&|all| fs::write(all.join(name), packed(all, "n0005")).expect("written"));
+        has(&said, 1, &["node n0005"]);
+    }
+    let said = survey(&|all| {
+        let both = [packed(all, "n0006"), packed(all, "n0005")].concat();
+        fs::write(all.join("n0006.tar"), both).expect("written");
+    });
+    has(&said, 4, &["INCONCLUSIVE", "something stands behind its end, such as another archive"]);
+    let said = survey(&|all| {
+        remove(all);
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        archive.append_link(&mut header, "n0005", "../elsewhere").expect("added");
+        fs::write(all.join("n0005.tar"), archive.into_inner().expect("bytes")).expect("written");
+    });
+    has(&said, 4, &["INCONCLUSIVE", "1 special file left out, such as n0005"]);
 }

@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeSet, HashSet},
     ffi::OsStr,
     fs,
-    io::{self, BufReader, Read},
+    io::{self, BufRead as _, BufReader, Read},
     path::{Component, Path, PathBuf},
     rc::Rc,
 };
@@ -32,9 +32,33 @@ const ENTRIES_MAX: usize = FILES_MAX;
 /// Deepest folder of an archive. Each folder above a file is looked at anew for each of them.
 const DEPTH_MAX: usize = 32;
 
-/// Whether a name is that of an archive that can be read.
-pub fn is_archive(name: &str) -> bool {
+/// How a file begins that is packed by gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Whether a file is an archive that can be read, by its name or by how it begins.
+pub fn is_archive(name: &str, start: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_tar = |start: &[u8]| start.get(257..262).is_some_and(|magic| magic == b"ustar");
+    let unpacked = || {
+        let mut header = Vec::new();
+        // What of the header cannot be unpacked is not there.
+        let _ = MultiGzDecoder::new(start).take(512).read_to_end(&mut header);
+        header
+    };
     [".tar", ".tar.gz", ".tgz"].into_iter().any(|ending| name.ends_with(ending))
+        || is_tar(start)
+        || (start.starts_with(&GZIP) && is_tar(&unpacked()))
+}
+
+/// Whether a file is an archive of a kind that is not read, by its name or by how it begins.
+pub fn is_other_archive(name: &str, start: &[u8]) -> bool {
+    const ENDINGS: [&str; 8] =
+        [".zip", ".7z", ".tar.zst", ".tzst", ".tar.xz", ".txz", ".tar.bz2", ".tbz2"];
+    const MAGICS: [&[u8]; 5] =
+        [b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh"];
+    let name = name.to_ascii_lowercase();
+    ENDINGS.into_iter().any(|ending| name.ends_with(ending))
+        || MAGICS.into_iter().any(|magic| start.starts_with(magic))
 }
 
 /// The folder that archives are unpacked into.
@@ -69,13 +93,14 @@ impl Unpacker {
             self.bytes.set(most);
             self.entries = ENTRIES_MAX;
         }
-        let mut unpacked = Unpacked { folder, twice: None, empty: Vec::new(), error: None };
+        let mut unpacked = Unpacked { folder, ..Unpacked::default() };
         unpacked.error = self.fill(path, &mut unpacked).err();
         unpacked
     }
 }
 
 /// What came of an archive.
+#[derive(Default)]
 pub struct Unpacked {
     /// Where what it held is.
     pub folder: PathBuf,
@@ -84,6 +109,8 @@ pub struct Unpacked {
     /// Its folders without anything in them. They are not made: to make and remove 20,000 of them
     /// took ten seconds.
     pub empty: Vec<PathBuf>,
+    /// Its devices, and its links to what it does not hold.
+    pub left_out: Vec<PathBuf>,
     /// What stopped it; what was unpacked before that is there.
     pub error: Option<io::Error>,
 }
@@ -140,6 +167,11 @@ impl Names {
         }
     }
 
+    /// Whether it has this folder.
+    fn holds(&self, folder: &Path) -> bool {
+        self.folders.contains(folder) || self.filled.contains(folder)
+    }
+
     /// The folders that hold nothing; of a bundle without files its own folder. Those within a
     /// bundle that has files are none.
     fn empty(&self) -> Vec<PathBuf> {
@@ -167,8 +199,8 @@ impl Unpacker {
         fs::create_dir_all(folder)?;
         let file = file::open(path)?;
         let most = self.bytes.get();
-        let file = BufReader::with_capacity(1 << 20, file);
-        let is_packed = path.extension().is_some_and(|ending| ending != "tar");
+        let mut file = BufReader::with_capacity(1 << 20, file);
+        let is_packed = file.fill_buf()?.starts_with(&GZIP);
         let bytes: Box<dyn Read> =
             if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
         // What a pack of zeros would unpack to has an end too.
@@ -178,7 +210,7 @@ impl Unpacker {
         archive.set_preserve_mtime(false);
         archive.set_overwrite(true);
         let (mut size, mut is_empty) = (0, true);
-        let mut seen = HashSet::new();
+        let (mut seen, mut links) = (HashSet::new(), Vec::new());
         for entry in archive.entries()? {
             let mut entry = entry?;
             is_empty = false;
@@ -188,10 +220,17 @@ impl Unpacker {
             }
             self.entries -= 1;
             let kind = entry.header().entry_type();
-            if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::Directory) {
-                continue;
-            }
             let name = below(&entry.path()?);
+            match kind {
+                EntryType::Regular | EntryType::Continuous | EntryType::Directory => {}
+                // It says something of all entries, and is none.
+                EntryType::XGlobalHeader => continue,
+                _ => {
+                    let end = entry.link_name()?.and_then(|end| link_end(&name, &end, kind));
+                    links.push((name, end));
+                    continue;
+                }
+            }
             if name.components().count() > DEPTH_MAX {
                 let words = format!(
                     "it has more than {DEPTH_MAX} folders in each other: the rest is left out"
@@ -213,8 +252,49 @@ impl Unpacker {
                 unpacked.twice.get_or_insert(again);
             }
         }
-        if is_empty { Err(io::Error::other("it is empty")) } else { Ok(()) }
+        // What a link leads to is read where it is.
+        let is_held = |end: &PathBuf| seen.contains(end) || names.holds(end);
+        links.retain(|(_, end)| !end.as_ref().is_some_and(is_held));
+        unpacked.left_out.extend(links.into_iter().map(|(name, _)| name));
+        if is_empty {
+            return Err(io::Error::other("it is empty"));
+        }
+        end_of(archive.into_inner())
     }
+}
+
+/// Reads what stands behind the end of an archive: zeros fill its last block, and nothing else may
+/// be there, since tar ends there too.
+fn end_of(mut rest: impl Read) -> io::Result<()> {
+    let mut block = vec![0; 1 << 16];
+    loop {
+        let length = rest.read(&mut block)?;
+        if length == 0 {
+            return Ok(());
+        }
+        if block[..length].iter().any(|&byte| byte != 0) {
+            return Err(io::Error::other(
+                "something stands behind its end, such as another archive",
+            ));
+        }
+    }
+}
+
+/// Where a link leads to within its archive; none where it leads out, or is no link.
+fn link_end(name: &Path, end: &Path, kind: EntryType) -> Option<PathBuf> {
+    let mut place = match kind {
+        EntryType::Link => PathBuf::new(),
+        EntryType::Symlink if end.is_relative() => name.parent()?.to_owned(),
+        _ => return None,
+    };
+    for part in end.components() {
+        match part {
+            Component::Normal(part) => place.push(part),
+            Component::ParentDir if !place.pop() => return None,
+            _ => {}
+        }
+    }
+    Some(place)
 }
 
 /// A path without what leads out of a folder.

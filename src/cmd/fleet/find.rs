@@ -1,12 +1,15 @@
 //! What paths lead to: bundles, records, and files of stores. Links may lead in circles, and a
 //! folder may hold anything.
 
-use super::archive::{Unpacked, Unpacker, is_archive};
-use crate::cmd::{disk, output};
+use super::archive::{Unpacked, Unpacker, is_archive, is_other_archive};
+use crate::cmd::{bundle::rows, disk, output};
 use anyhow::Context as _;
 use fizeau_domain::text::counted;
 use fizeau_judge::{
-    evidence::file::{EARLIER, LOCALISE, OF_A_BUNDLE, PROFILES, ROUNDS},
+    evidence::{
+        file::{EARLIER, LOCALISE, OF_A_BUNDLE, PROFILES, ROUNDS},
+        manifest::{Manifest, is_of_the_manifest},
+    },
     fleet::{
         gather::Gathered,
         problem::{Kind, Problems},
@@ -25,6 +28,9 @@ use std::{
 
 /// Deepest folder below a path that is looked into.
 const DEPTH_MAX: usize = 32;
+
+/// Folders of a bundle.
+const OWN: [&str; 4] = [ROUNDS, LOCALISE, PROFILES, EARLIER];
 
 /// Why a folder counts as one whose sender has no figures.
 const EMPTY: &str = "it is empty: an acceptance that wrote nothing has no figures";
@@ -218,8 +224,7 @@ impl Finder {
     }
 
     fn folder(&mut self, path: &Path, depth: usize) {
-        let is_there = |name: &str| path.join(name).exists();
-        if OF_A_BUNDLE.into_iter().any(is_there) {
+        if is_bundle(path) {
             self.found.push(Found::Bundle(path.to_owned()));
             return self.within_bundle(path, depth);
         }
@@ -242,25 +247,63 @@ impl Finder {
         }
     }
 
-    /// Looks for bundles and archives within a bundle: whoever may write to a folder of bundles can
-    /// leave the name of a bundle's file there, and must not hide the others by that.
+    /// Looks for what lies within a bundle and is none of its files: whoever may write to a folder
+    /// of bundles can leave a bundle, or the name of a bundle's file, there, and must not hide the
+    /// others by that. One without a manifest was not closed, and its node passes nothing.
     fn within_bundle(&mut self, path: &Path, depth: usize) {
-        const OWN: [&str; 4] = [ROUNDS, LOCALISE, PROFILES, EARLIER];
-        for one in below(path) {
-            if !OWN.iter().any(|own| one.ends_with(own)) {
-                self.within(&one, depth + 1);
+        if depth >= DEPTH_MAX {
+            return self.unreadable(path, "it is too deep below the path that was given");
+        }
+        match rows::manifest(path) {
+            Some((_, manifest)) => self.besides(path, &manifest, depth),
+            None => {
+                let is_own = |one: &Path| OWN.iter().any(|own| one.ends_with(own));
+                let below = below(path).into_iter().filter(|one| !is_own(one));
+                below.for_each(|one| self.within(&one, depth + 1));
+            }
+        }
+    }
+
+    /// Looks at what lies in a bundle and is not in its manifest.
+    fn besides(&mut self, bundle: &Path, manifest: &Manifest, depth: usize) {
+        let files = &manifest.files;
+        let is_listed = |name: &str| {
+            is_of_the_manifest(name)
+                || files.binary_search_by(|file| file.path.as_str().cmp(name)).is_ok()
+        };
+        let has_listed = |name: &str| {
+            let folder = format!("{name}/");
+            let first = files.partition_point(|file| file.path < folder);
+            files.get(first).is_some_and(|file| file.path.starts_with(&folder))
+        };
+        let mut folders = vec![bundle.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for one in below(&folder) {
+                let name = one.strip_prefix(bundle).unwrap_or(&one).to_owned();
+                let is_own = OWN.iter().any(|own| name.starts_with(own));
+                let name = name.to_str().unwrap_or_default();
+                if one.is_dir() && !one.is_symlink() {
+                    if has_listed(name) && (is_own || !is_bundle(&one)) {
+                        folders.push(one);
+                    } else {
+                        self.look(&one, depth + 1, false);
+                    }
+                } else if name.ends_with(".jsonl") && !is_listed(name) {
+                    self.unreadable(&one, "it lies in a bundle whose manifest does not have it");
+                } else if !is_listed(name) {
+                    self.look(&one, depth + 1, false);
+                }
             }
         }
     }
 
     fn within(&mut self, path: &Path, depth: usize) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_bundle = || OF_A_BUNDLE.into_iter().any(|name| path.join(name).exists());
         if !path.is_dir() {
-            if is_archive(&name) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if is_archive(&name, &[]) {
                 self.look(path, depth, false);
             }
-        } else if is_bundle() {
+        } else if is_bundle(path) {
             self.look(path, depth, false);
         } else if !path.is_symlink() && depth < DEPTH_MAX {
             below(path).iter().for_each(|one| self.within(one, depth + 1));
@@ -278,7 +321,7 @@ impl Finder {
             }
         }
         let Some(archives) = &mut self.archives else { return };
-        let Unpacked { folder, twice, empty, error } = archives.unpack(path);
+        let Unpacked { folder, twice, empty, left_out, error } = archives.unpack(path);
         let (place, is_whole) = (output::shown(path), error.is_none());
         if let Some(error) = error {
             let words = format!(
@@ -290,6 +333,11 @@ impl Finder {
             let name = output::shown(&twice);
             let words = format!("{place}: {name} is there more than once: the last one counts");
             self.problems.add(Kind::Refused, words);
+        }
+        if let Some(first) = left_out.first() {
+            let (count, first) = (counted(left_out.len(), "special file"), output::shown(first));
+            let why = "links and devices are not unpacked, and what they lead to is not in it";
+            self.unreadable(path, &format!("{count} left out, such as {first}: {why}"));
         }
         self.unusable.extend(empty.iter().map(|name| (path.join(name), EMPTY.to_owned())));
         if fs::read_dir(&folder).map_or(true, |mut all| all.next().is_none()) {
@@ -307,22 +355,22 @@ impl Finder {
         if name == store::FILE {
             return self.found.push(Found::Record(path.to_owned()));
         }
-        if is_archive(&name) {
-            return self.archive(path, depth);
-        }
-        let ends = |ending: &str| name.ends_with(ending);
-        if [".zip", ".tar.zst", ".tar.xz", ".tar.bz2"].into_iter().any(ends) {
-            let words = "of archives .tar, .tar.gz and .tgz are read: unpack this one first";
-            return self.unreadable(path, words);
-        }
-        if !is_asked && !ends(".jsonl") {
-            return self.other(path, "it is no bundle, record or store");
-        }
         let start = file::open(path).and_then(|file| {
             let mut start = Vec::new();
             file.take(START as u64).read_to_end(&mut start)?;
             Ok(start)
         });
+        let begins = start.as_deref().unwrap_or_default();
+        if is_archive(&name, begins) {
+            return self.archive(path, depth);
+        }
+        if is_other_archive(&name, begins) {
+            let words = "of archives .tar, .tar.gz and .tgz are read: unpack this one first";
+            return self.unreadable(path, words);
+        }
+        if !is_asked && !name.ends_with(".jsonl") {
+            return self.other(path, "it is no bundle, record or store");
+        }
         match start {
             Err(error) => self.unreadable(path, &error.to_string()),
             Ok(start) if start.starts_with(b"{\"line\":\"header\"") => {
@@ -335,6 +383,11 @@ impl Finder {
             Ok(_) => self.other(path, "it is no bundle, record or store"),
         }
     }
+}
+
+/// Whether a folder has a file that only an acceptance leaves.
+fn is_bundle(folder: &Path) -> bool {
+    OF_A_BUNDLE.into_iter().any(|name| folder.join(name).exists())
 }
 
 /// What a folder holds, but for drafts of files that are being written.

@@ -39,7 +39,7 @@ use std::{
 };
 
 /// Longest line of a store that is read, in bytes.
-const LINE_MAX: u64 = 1 << 20;
+pub const LINE_MAX: u64 = 1 << 20;
 
 /// Bytes of a store that are read at once: a piece of work.
 const PIECE: u64 = 32 << 20;
@@ -382,7 +382,7 @@ fn lines(path: &Path, [from, to]: [u64; 2], how: &How, gathered: &mut Gathered) 
 }
 
 /// Reads up to the end of a line, and says how many bytes that took.
-fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
+pub fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
     let mut skipped = 0;
     loop {
         let buffer = reader.fill_buf()?;

@@ -3,7 +3,7 @@
 
 use super::{
     left,
-    read::{Gather, Sink},
+    read::{Gather, LINE_MAX, Sink, skip_line},
 };
 use crate::cmd::{disk, output};
 use anyhow::Context as _;
@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, File},
     hash::{BuildHasher as _, RandomState},
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     path::{Path, PathBuf},
     sync::Mutex,
 };
@@ -261,9 +261,16 @@ fn known(root: &Path, folder: &Path) -> Known {
             continue;
         }
         let Ok(file) = file::open(&path) else { continue };
-        for line in BufReader::with_capacity(1 << 20, file).split(b'\n') {
-            let Ok(line) = line else { break };
-            known.add(line.trim_ascii_end());
+        let mut reader = BufReader::with_capacity(1 << 20, file);
+        let mut line = Vec::new();
+        // Longer lines, and one that is cut short, are no rows of what reads the store.
+        while let Ok(1..) = reader.by_ref().take(LINE_MAX).read_until(b'\n', &mut line) {
+            if line.last() == Some(&b'\n') {
+                known.add(line.trim_ascii_end());
+            } else if skip_line(&mut reader).is_err() {
+                break;
+            }
+            line.clear();
         }
     }
     known

@@ -25,6 +25,10 @@ const EXPLAIN: [&str; 8] = [
 /// counts by the number of CPUs.
 const LOAD: &str = "the machine was busy at the start";
 
+/// How the sentences begin that say that another device was measured than a reader may think. They
+/// stand before every doubt about a figure: whoever reads one line has to learn it.
+const OTHER_DEVICE: [&str; 2] = ["no GPU was measured", "a driver is installed and shows no "];
+
 /// What may spoil figures, and what only explains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
@@ -46,6 +50,10 @@ impl Remarks {
             EXPLAIN.iter().any(|start| words.starts_with(start))
                 || (words.starts_with(LOAD) && is_idle)
         });
+        let (first, warnings): (Vec<&String>, Vec<&String>) = warnings
+            .into_iter()
+            .partition(|words| OTHER_DEVICE.iter().any(|start| words.starts_with(start)));
+        self.warnings.splice(..0, first.into_iter().cloned());
         self.warnings.extend(warnings.into_iter().cloned());
         self.notes.extend(notes.into_iter().cloned());
     }
@@ -95,6 +103,19 @@ mod tests {
         );
         assert_eq!(remarks(1.1, &[load]).warnings, [load], "more than half of two CPUs");
         assert_eq!(remarks(0.0, &["something new"]).warnings, ["something new"]);
+    }
+
+    #[test]
+    fn that_no_gpu_was_measured_is_said_before_every_doubt() {
+        let [quota, broken] = [
+            "a CPU quota of 0.50 CPUs (cgroup) limits this process",
+            "no GPU was measured: the NVIDIA driver does not work",
+        ];
+        let mut all = Remarks { warnings: vec!["noise".into()], notes: Vec::new() };
+        let words = [quota.to_owned(), broken.to_owned()];
+        all.add_environment(&Environment::default(), words.iter());
+        assert_eq!(all.warnings, [broken, "noise", quota]);
+        assert_eq!(all.first(1).warnings, [broken]);
     }
 
     #[test]

@@ -56,6 +56,9 @@ stage "NCCL" summarised check_nccl
 stage "llama.cpp" summarised check_load
 # The store of a fleet, by DuckDB itself.
 stage "fleet: the store" summarised check_fleet_store
+# Whoever forges a bundle, hides in a fleet or frames another node is named.
+stage "bundles: forgeries" tabled forgeries target/debug/fizeau
+stage "fleet: ways to hide" tabled fleet_attacks target/debug/fizeau 18 bundles
 
 # The program that the tests ran, whose own code is optimised; check_long.sh runs the released one.
 # Without what goes far beyond the caches, which takes minutes where those are large.

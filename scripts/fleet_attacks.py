@@ -310,6 +310,24 @@ def _(fleet):
 def _(fleet): fleet.each(SLOW, incomplete=True)
 
 
+@hides("its rates are those of others, and the verdict of its acceptance is left out")
+def _(fleet):
+    fleet.heal()
+    fleet.rows(SLOW).pop()
+
+
+@hides("its rates are those of others, and the verdict of its acceptance is no word that there is")
+def _(fleet):
+    fleet.heal()
+    fleet.rows(SLOW)[-1]["verdict"] = "accepted"
+
+
+@hides("its acceptance failed, and the check that it failed by is left out")
+def _(fleet):
+    fleet.heal()
+    fleet.rows(SLOW)[-1]["verdict"] = "fail"
+
+
 def with_rows(fleet, rows, folder="n0006"):
     own, host = fleet.bundles[folder]
     fleet.bundles[folder] = (own + rows, host)

@@ -164,6 +164,20 @@ def forgeries(files):
         ("a GPU added to the state", in_json("state.json", lambda value: value["gpus"].append(
             {**value["gpus"][0], "name": "0000:1b:00.0", "pci": "0000:1b:00.0"}))),
         ("a file of nobody's", put("PASS.txt", "PASS")),
+        ("a key added to the verdict", in_json(v, lambda value: value.update(approved_by="the vendor"))),
+        ("a key without a value added to the verdict", in_json(v, lambda value: value.update(failed=None))),
+        ("a key added to a check", in_json(v, lambda value: value["checks"][weak].update(waived=True))),
+        ("a key added to the identity", in_json(i, lambda value: value.update(asset="A-1"))),
+        ("a key added to a GPU of the identity", in_json(i, lambda value: value["gpus"][0].update(sold="new"))),
+        ("a key added to the state", in_json("state.json", lambda value: value.update(healthy=True))),
+        ("a key added to the account", in_json(a, lambda value: value.update(waived=True))),
+        ("no GPU in the state before", in_json("state.json", lambda value: value["gpus"].clear())),
+        ("no GPU in the state after", in_json("state-after.json", lambda value: value["gpus"].clear())),
+    ] + [
+        (f"the {word} taken away", drop(name)) for word, name in [
+            ("verdict", v), ("identity", i), ("account", a), ("state before", "state.json"),
+            ("state after", "state-after.json"), ("profile", "profiles/0.toml"),
+        ]
     ]
 
 

@@ -43,6 +43,14 @@ summarised() { # SCRIPT ARGUMENTS..
     fi
     tail -n 3 "$said"
 }
+# A script that prints a table: its last line is shown, all of it if it fails.
+tabled() { # SCRIPT ARGUMENTS..
+    local said=target/checks/$1.txt script=scripts/$1.py
+    shift
+    mkdir -p target/checks
+    python3 "$script" "$@" >"$said" 2>&1 || { cat "$said" >&2; exit 1; }
+    tail -n 1 "$said"
+}
 # Selectors that exclude cases, of those that select any here: one that excludes nothing is an error.
 exclusions() { # PROGRAM SELECTORS..
     local program=$1 selector

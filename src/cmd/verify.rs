@@ -4,7 +4,7 @@
 use super::{
     bundle::{
         derived,
-        files::{self, Listed, Made},
+        files::{self, Listed, Made, Missing},
         rows,
         ssh::{self, Checked},
     },
@@ -32,7 +32,7 @@ use fizeau_judge::{
     fleet::row,
 };
 use fizeau_record::{file, identity::Identity};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use std::{
     io::ErrorKind,
@@ -102,7 +102,10 @@ enum Stop {
 
 impl From<anyhow::Error> for Stop {
     fn from(error: anyhow::Error) -> Stop {
-        Stop::Error(error)
+        match error.downcast::<Missing>() {
+            Ok(missing) => Stop::Fault(missing.to_string()),
+            Err(error) => Stop::Error(error),
+        }
     }
 }
 
@@ -381,6 +384,12 @@ fn unchanged(manifest: &Manifest, files: &[Listed]) -> Result<(), Stop> {
 
 /// Decides again from the records.
 fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, Stop> {
+    let own: Value = files::json(bundle, names::ACCOUNT)?;
+    if Program::deserialize(&own["program"]).is_ok_and(|program| is_of_this(&program))
+        && let Some(words) = files::not_as_written(files)?
+    {
+        return Err(Stop::Fault(format!("changed: {words}")));
+    }
     let verdict: Value = files::json(bundle, names::VERDICT)?;
     found.stub = verdict["stub"] == true;
     let made = Made::read(bundle, files)?;
@@ -453,6 +462,9 @@ fn rows(bundle: &Path, files: &[Listed], data: Data<'_>, found: &mut Found) -> R
 
 /// Whether this very program closed the bundle.
 fn is_own(account: &Account) -> bool {
-    let Program { version, build, .. } = &account.program;
+    is_of_this(&account.program)
+}
+
+fn is_of_this(Program { version, build, .. }: &Program) -> bool {
     [version.as_str(), build.as_str()] == [env!("CARGO_PKG_VERSION"), env!("FIZEAU_BUILD")]
 }

@@ -164,6 +164,14 @@ fn what_is_made_of_the_evidence_is_made_again_and_longer_records_are_unclear() {
         assert_eq!(said.code, Some(4), "{file}: {}", said.out);
         assert!(said.out.contains(&format!("{file}: {words}")), "{file}: {}", said.out);
     }
+    // A key that no program reads today may be believed by somebody tomorrow.
+    for file in ["verdict.json", "identity.json", "state.json", "state-after.json"] {
+        let said = forged(&place, file, &|text| text.replacen('{', "{\"approved\": true,", 1));
+        assert_eq!(said.code, Some(1), "{file}: {}{}", said.out, said.err);
+        let words = format!("FAIL  changed: {file}: \"approved\" is no key of it");
+        assert!(said.out.starts_with(&words), "{file}: {}", said.out);
+    }
+    found("account.json", "{", "{\"approved\": true,", "changed: account.json: unknown field");
     let gpu = r#""gpus": [{"device": "cuda:7", "serial": "1"}]"#;
     found("identity.json", "\"gpus\": []", gpu, "identity.json does not follow: its GPU cuda:7");
     assert_eq!(verify(&place, &[]).out, whole.out);

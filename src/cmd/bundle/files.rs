@@ -8,16 +8,17 @@ use fizeau_domain::{
     text::{counted, hex},
 };
 use fizeau_judge::{
-    accept::{history::Event, profile::Profile},
+    accept::{Report, history::Event, profile::Profile},
     evidence::{
         account::Account,
         file as names,
         follow::Sources,
+        keys,
         manifest::{Entry, is_of_the_manifest},
     },
 };
-use fizeau_record::{Record, file, store};
-use serde::de::DeserializeOwned;
+use fizeau_record::{Record, file, identity::Identity, store};
+use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
@@ -232,7 +233,7 @@ impl Made {
             let file = &group.profile;
             // The path comes from a file that others may have written.
             let at = files.iter().find(|listed| &listed.path == file);
-            let at = at.with_context(|| format!("{file} is missing"))?;
+            let at = at.ok_or_else(|| Missing(file.clone()))?;
             let text = file::read_text(&at.at, FILE_MAX).with_context(|| file.clone())?;
             let profile = Profile::parse(&text).map_err(anyhow::Error::msg);
             profiles.insert(file.clone(), profile.with_context(|| file.clone())?);
@@ -361,12 +362,56 @@ impl Made {
     }
 }
 
+/// A file that every acceptance leaves and this bundle does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("missing: {0}: every acceptance leaves it, so that it was taken away")]
+pub struct Missing(pub String);
+
 /// A file of a bundle as JSON.
 ///
 /// # Errors
-/// Where it cannot be read, or is not what it should be.
+/// [`Missing`], or where it cannot be read, or is not what it should be.
 pub fn json<T: DeserializeOwned>(directory: &Path, name: &str) -> anyhow::Result<T> {
-    let text = file::read_text(&directory.join(name), FILE_MAX);
-    let text = text.with_context(|| name.to_owned())?;
+    let text = match file::read_text(&directory.join(name), FILE_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Missing(name.to_owned()).into());
+        }
+        text => text.with_context(|| name.to_owned())?,
+    };
     serde_json::from_str(&text).with_context(|| name.to_owned())
+}
+
+/// What in the documents of a bundle this program does not write, in words: the first one that
+/// cannot be read, or has a key that is none of it.
+///
+/// # Errors
+/// Where a file cannot be read.
+pub fn not_as_written(files: &[Listed]) -> anyhow::Result<Option<String>> {
+    for listed in files.iter().filter(|listed| role(&listed.path) != Role::Stray) {
+        let parts: Vec<&str> = listed.path.split('/').collect();
+        let written: fn(&[u8]) -> Result<Option<String>, serde_json::Error> = match parts[..] {
+            [names::VERDICT] | [names::EARLIER, _, names::VERDICT] => added_key::<Report>,
+            [names::STATE | names::STATE_AFTER]
+            | [names::EARLIER, _, names::STATE | names::STATE_AFTER] => added_key::<NodeState>,
+            [names::IDENTITY] => added_key::<Identity>,
+            [names::ACCOUNT] => added_key::<Account>,
+            _ => continue,
+        };
+        let bytes = file::read(&listed.at, FILE_MAX).with_context(|| listed.path.clone())?;
+        let why = match written(&bytes) {
+            Ok(None) => continue,
+            Ok(Some(key)) => format!("{key:?} is no key of it: it was added"),
+            Err(error) => error.to_string(),
+        };
+        return Ok(Some(format!("{}: {why}", listed.path)));
+    }
+    Ok(None)
+}
+
+/// The first key of a document that is not there when it is written again.
+fn added_key<T: DeserializeOwned + Serialize>(
+    bytes: &[u8],
+) -> Result<Option<String>, serde_json::Error> {
+    let again: T = serde_json::from_slice(bytes)?;
+    Ok(keys::added(&serde_json::from_slice(bytes)?, &serde_json::to_value(again)?))
 }

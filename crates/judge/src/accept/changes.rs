@@ -26,6 +26,7 @@ pub fn judge(before: &NodeState, after: &NodeState) -> Vec<Judged> {
             ..failed(&gpu.name, words).because(cause)
         }));
     }
+    all.extend(come_and_gone(before, after));
     for interface in &before.interfaces {
         let now = after.interfaces.iter().find(|one| one.name == interface.name);
         all.extend(of_interface(interface, now).map(|(words, verdict)| {
@@ -45,6 +46,25 @@ pub fn judge(before: &NodeState, after: &NodeState) -> Vec<Judged> {
         all.push(Judged::of_state(CHECK, "node", Verdict::Pass, words));
     }
     all
+}
+
+/// GPUs that are on the bus before or after alone. Those that a driver showed before are judged by
+/// what it shows after.
+fn come_and_gone(before: &NodeState, after: &NodeState) -> Vec<Judged> {
+    let is_among = |gpu: &Gpu, of: &NodeState| of.gpus.iter().any(|one| is_same(one, gpu));
+    let gone = before.gpus.iter().filter(|gpu| !gpu.has_driver && !is_among(gpu, after));
+    let gone = gone.map(|gpu| {
+        let words = "it is not on the PCI bus any more".into();
+        let judged = Judged { stub: gpu.stub, ..failed(&gpu.name, words) };
+        judged.because(Cause::DeviceLost)
+    });
+    let come = after.gpus.iter().filter(|gpu| !is_among(gpu, before));
+    let come = come.map(|gpu| {
+        let words = "it was not there before anything was measured".into();
+        let judged = Judged::of_state(CHECK, &gpu.name, Verdict::Inconclusive, words);
+        Judged { stub: gpu.stub, ..judged.because(Cause::DeviceLost) }
+    });
+    gone.chain(come).collect()
 }
 
 fn failed(device: &str, words: String) -> Judged {
@@ -187,5 +207,26 @@ mod tests {
         let after = NodeState { faults: Some(vec![fault(79), fault(13)]), ..node() };
         let all = judge(&node(), &after);
         assert_eq!((all.len(), all[0].device.as_str()), (1, "cuda:0"));
+    }
+
+    #[test]
+    fn a_gpu_that_no_driver_shows_may_neither_go_nor_come() {
+        let gpu = |at: &str| Gpu {
+            name: at.into(),
+            pci: Some(at.into()),
+            has_driver: false,
+            ..Gpu::default()
+        };
+        let mut with = node();
+        with.gpus.push(gpu("0000:1b:00.0"));
+        for (before, after, verdict, words) in [
+            (&with, &node(), Verdict::Fail, "not on the PCI bus any more"),
+            (&node(), &with, Verdict::Inconclusive, "not there before"),
+        ] {
+            let all = judge(before, after);
+            assert_eq!((all.len(), all[0].verdict), (1, verdict), "{words}");
+            assert_eq!(all[0].device, "0000:1b:00.0");
+            assert!(all[0].words.contains(words), "{}", all[0].words);
+        }
     }
 }

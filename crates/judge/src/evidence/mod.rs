@@ -4,6 +4,7 @@
 
 pub mod account;
 pub mod follow;
+pub mod keys;
 pub mod manifest;
 pub mod whose;
 

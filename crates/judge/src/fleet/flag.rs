@@ -12,9 +12,12 @@ use super::{
     units::Units,
 };
 use crate::accept::decide::Against;
-use fizeau_domain::{text::clean, verdict::Verdict};
+use fizeau_domain::{
+    text::{clean, counted},
+    verdict::Verdict,
+};
 use serde::Serialize;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Why something does not pass.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -140,6 +143,9 @@ pub const SENT: &str = "what it sent";
 /// What is said of a node whose acceptances do not agree.
 const DISPUTED: &str = "two bundles of it that are not both signed do not agree: take the one that \
                         is right (--since, --until), or signed bundles alone (--allowed-signers)";
+
+/// Fewest nodes with an acceptance from which on one without is doubtful.
+const ACCEPTED_MIN: usize = 3;
 
 /// What verdicts are made of.
 pub struct Basis<'s> {
@@ -283,13 +289,14 @@ impl Made<'_> {
         }
     }
 
-    /// Nodes of which something does not count, and nodes whose acceptances do not agree.
+    /// Nodes of which something does not count, and nodes whose acceptances do not agree, lack what
+    /// they failed by, or are not there.
     fn accounts(&mut self) {
         let number = |name: &str| self.basis.gathered.texts.known(name);
         let is_disputed = |name: &str| {
             number(name).is_some_and(|name| self.basis.strata.disputes.is_node_disputed(name))
         };
-        let mut all = Vec::new();
+        let mut all = self.unexplained();
         for (at, node) in self.basis.units.nodes.iter().enumerate() {
             if let Some(why) = self.basis.units.accounts.get(&node.plain) {
                 all.push((at, SENT, why.clone()));
@@ -303,6 +310,40 @@ impl Made<'_> {
             let flagged = self.of_node(at as u32, metric, Verdict::Inconclusive);
             self.flagged.push(Flagged { words, ..flagged });
         }
+    }
+
+    /// Nodes without the verdict of an acceptance where most others have one, and nodes whose
+    /// acceptance failed by a check that is not there: rows were left out.
+    fn unexplained(&self) -> Vec<(usize, &'static str, String)> {
+        let Basis { gathered, units, .. } = self.basis;
+        let failing = |verdict: u32| gathered.texts.text(verdict) == "fail";
+        let place = |one: &Said| {
+            let node = units.node_of[one.entry as usize]?;
+            Some((node, gathered.entries[one.entry as usize].columns[column::SESSION]))
+        };
+        let failed = gathered.said.iter().filter(|one| failing(one.verdict));
+        let (wholes, checks): (Vec<&Said>, Vec<&Said>) =
+            failed.partition(|one| gathered.texts.text(one.check) == ACCEPTANCE);
+        let checks: HashSet<(u32, u32)> = checks.into_iter().filter_map(place).collect();
+        let without = wholes.into_iter().filter_map(place).filter(|one| !checks.contains(one));
+        let without: HashSet<(u32, u32)> = without.collect();
+        let count = units.nodes.iter().filter(|node| node.acceptance != 0).count();
+        let have_one = count >= ACCEPTED_MIN && 2 * count > units.nodes.len();
+        let mut all = Vec::new();
+        for (at, node) in units.nodes.iter().enumerate() {
+            if have_one && node.acceptance == 0 {
+                let words = format!(
+                    "no verdict of its acceptance is here, and {count} of {} have one",
+                    counted(units.nodes.len(), "node")
+                );
+                all.push((at, ACCEPTANCE, words));
+            }
+            if without.contains(&(at as u32, node.acceptance)) {
+                let words = "it failed, and no check that failed is here: rows were left out";
+                all.push((at, ACCEPTANCE, words.to_owned()));
+            }
+        }
+        all
     }
 
     fn of_node(&self, node: u32, metric: &str, verdict: Verdict) -> Flagged {

@@ -7,7 +7,7 @@
 //! - A session that is made up, or dated in the future, does not count beside real ones.
 
 use super::{
-    gather::{Entry, Gathered, column},
+    gather::{Entry, Gathered, Said, column},
     problem::{Kind, Problems},
     row::{ACCEPTANCE, NODE, date, seconds},
     sender::{self, Left},
@@ -480,7 +480,9 @@ fn collect(gathered: &Gathered, nodes: &[NodeKey], ids: &[u32], counts: &[bool])
 fn latest_acceptances(gathered: &Gathered, found: &mut Units) {
     let Some(acceptance) = gathered.texts.known(ACCEPTANCE) else { return };
     let mut latest: Vec<(&str, bool)> = vec![("", false); found.nodes.len()];
-    for said in gathered.said.iter().filter(|said| said.check == acceptance) {
+    let verdicts = ["pass", "fail", "inconclusive"].map(|word| gathered.texts.known(word));
+    let is_verdict = |said: &&Said| verdicts.contains(&Some(said.verdict));
+    for said in gathered.said.iter().filter(|said| said.check == acceptance).filter(is_verdict) {
         let Some(node) = found.node_of[said.entry as usize] else { continue };
         let entry = &gathered.entries[said.entry as usize];
         // A session that was gathered before its end and again after it did come to its end.

@@ -106,8 +106,9 @@ fn what_is_left_unsaid_decides_in_the_claims_favour() {
     for (value, expected) in [
         ("4.8 TB/s", Answer::Possible),
         ("4.4 TB/s", Answer::Possible),
-        ("4,770 GB/s", Answer::Suspicious),
-        ("4.32 TiB/s", Answer::Suspicious),
+        ("4,770 GB/s", Answer::Possible),
+        ("4,880 GB/s", Answer::Suspicious),
+        ("4.44 TiB/s", Answer::Suspicious),
         ("4.8 TiB/s", Answer::Impossible),
         ("35.2 Tbit/s", Answer::Possible),
         ("5.2 TB/s", Answer::Impossible),

@@ -1,10 +1,12 @@
 //! What the committed records say against themselves, and what a report makes of it.
 
-use crate::synthetic;
+use crate::{data, synthetic};
+use fizeau::data::Catalogue;
 use fizeau_domain::{
     case::{LatencyPoint, Point, StreamOperation, StreamPoint},
     outcome::{Cache, Contrast, Measurement, Outcome, Telemetry},
     random_peaks::RandomPeaks,
+    spec::part::GpuFile,
     stats::Summary,
     units::{Bytes, Celsius, FlopsPerSecond, Joules, Megahertz, Seconds, Watts},
     verdict::Verdict,
@@ -53,6 +55,31 @@ fn contradictions_of_the_committed_records_are_those_that_are_listed() {
         }
     }
     insta::assert_snapshot!("contradictions", all);
+}
+
+/// The guard says that no rate of a memory can be above what its clock, two transfers in each cycle
+/// and its width come to: the limit of the part's file is no lower than that of the device.
+#[test]
+fn the_memory_clocks_of_the_committed_records_are_within_the_limits_of_their_parts() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    let files = data::files::<GpuFile>("parts");
+    let mut compared = 0;
+    for path in records() {
+        let record = store::read(&path).expect("a record");
+        let Some(part) = catalogue.part_of(&record.header.device) else { continue };
+        let clock = |outcome: &Outcome| {
+            let Outcome::Measured(measured) = outcome else { return None };
+            measured.telemetry.as_ref()?.memory_clock_min
+        };
+        let clocks = record.outcomes.iter().filter_map(clock);
+        let Some(clock) = clocks.max_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+        let bits = files[&part.id].memory_bus_bits.expect("a width");
+        let bytes = clock.0 * 1e6 * 2.0 * f64::from(bits) / 8.0;
+        let most = part.memory_bandwidth_most.expect("a limit").0;
+        assert!(bytes < 1.001 * most, "{}: {clock} x {bits} bits above {most}", path.display());
+        compared += 1;
+    }
+    assert!(compared >= 10, "{compared} records with a memory clock");
 }
 
 /// A record of one measured case whose samples are given, in the order in which they were taken.

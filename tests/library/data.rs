@@ -190,7 +190,7 @@ fn planted_faults_are_found() {
         gpu_faults(&file).join("\n")
     };
     assert!(spoilt(&|file| *file.peak.get_mut("bf16_matrix").unwrap() *= 2.0).contains("bf16"));
-    assert!(spoilt(&|file| file.memory_bandwidth_gb_per_s = Some(5e3)).contains("bandwidth"));
+    assert!(spoilt(&|file| file.memory_bandwidth_gb_per_s = Some(6e3)).contains("bandwidth"));
     assert!(spoilt(&|file| file.link.as_mut().unwrap().links = Some(17)).contains("link"));
     assert!(spoilt(&|file| file.source.clear()).contains("no source"));
     assert!(spoilt(&|file| file.arch.clear()).contains("without a name"));

@@ -384,7 +384,7 @@ fn times_follow_from_the_text_book() {
     let point = point(&model, &hardware, layout, &scenario(), 1).expect("a point");
     // BW / (weights + context x KV), less what the caches keep.
     let bytes = (model.active() * 2.0 + 1500.0 * 131_072.0) - hardware.cache.0 as f64;
-    assert!((point.token.light - bytes / 4.8e12).abs() < 1e-12);
+    assert!((point.token.light - bytes / 4916.736e9).abs() < 1e-12);
     // 2 x active x tokens, but the output layer for one token alone; causal attention.
     let head = 4096.0 * 128_256.0;
     let flops = 2.0 * (model.active() - head) * 1000.0

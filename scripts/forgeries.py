@@ -18,7 +18,7 @@ fizeau = pathlib.Path(sys.argv[1]).resolve()
 work = pathlib.Path(tempfile.mkdtemp(prefix="forgeries-"))
 SIGNER = "operator@example.org"
 # Acceptances that are tried until one has a figure.
-ATTEMPTS = 20
+ATTEMPTS = 60
 # The node that tests/runs/small_node.rs makes up, measured as the tests measure.
 TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 PROFILE = (TESTS / "runs/small_node/profile.toml").read_text()

@@ -39,12 +39,18 @@ fn gpu(own: u32) -> Record {
         one(Transfer::HostToDeviceMemcpy, None, "ce", time(50.0 + f64::from(own))),
         one(Transfer::HostDeviceLatency, None, "portable", 700e-9),
         one(Transfer::DeviceLocalCopy, None, "ce", time(1900.0)),
+        one(Transfer::DeviceLocalCopy, None, "sm", time(1950.0)),
+        one(Transfer::DeviceLocalCopy, None, "tma", time(1980.0)),
         one(Transfer::AllToOneRead, None, "ce", time(400.0)),
     ];
     for peer in (0..3).filter(|peer| *peer != own) {
         let rate = 300.0 + f64::from(10 * own + peer);
         all.push(one(Transfer::DeviceToDeviceMemcpyRead, Some(peer), "ce", time(rate)));
         all.push(one(Transfer::DeviceToDeviceMemcpyRead, Some(peer), "sm", time(rate / 2.0)));
+        all.push(one(Transfer::DeviceToDeviceMemcpyRead, Some(peer), "tma", time(rate * 0.75)));
+        all.push(one(Transfer::DeviceToDeviceLatency, Some(peer), "tma", 900e-9));
+        let both = Transfer::DeviceToDeviceBidirectionalMemcpyRead;
+        all.push(one(both, Some(peer), "ce", time(rate)));
     }
     record.header.plan = all.iter().map(|one| one.case().clone()).collect();
     Record { outcomes: all, ..record }
@@ -119,8 +125,14 @@ fn read_text(text: &str) -> Result<BTreeMap<String, Read>, String> {
             rows.push(row);
         }
         let line = lines.next().unwrap_or_default();
-        let sum = line.strip_prefix(&format!("SUM {name} ")).ok_or(format!("{line:?}: no sum"))?;
+        let total = if description.contains(" Total ") { "_total" } else { "" };
+        let start = format!("SUM {name}{total} ");
+        let sum = line.strip_prefix(&start).ok_or(format!("{line:?}: no sum"))?;
         let sum = number(sum)?.ok_or("a sum is a number")?;
+        let line = lines.next().unwrap_or_default();
+        let start = format!("COEFFICIENT_OF_VARIATION {name}{total} ");
+        let variation = line.strip_prefix(&start).ok_or(format!("{line:?}: no variation"))?;
+        number(variation)?.ok_or("a variation is a number")?;
         tests.insert(name.to_owned(), Read { description, rows, sum });
     }
     Ok(tests)
@@ -162,8 +174,13 @@ fn nvbandwidths_text_is_read_back() {
         names,
         [
             "device_local_copy",
+            "device_local_copy_sm",
+            "device_local_copy_tma",
+            "device_to_device_bidirectional_memcpy_read_ce",
+            "device_to_device_latency_tma",
             "device_to_device_memcpy_read_ce",
             "device_to_device_memcpy_read_sm",
+            "device_to_device_memcpy_read_tma",
             "host_device_latency_sm",
             "host_to_device_memcpy_ce",
             "one_to_all_read_ce",

@@ -355,6 +355,10 @@ fn transfers_accesses_and_launches_go_their_way() {
         "transfer/all_to_host_memcpy/1048584B/pinned/3d/of2/ce",
         "transfer/host_device_latency/2MiB/pinned/portable",
         "transfer/device_to_device_latency/2MiB/0-1/portable",
+        "transfer/device_to_device_memcpy_read/1048584B/0-2/tma",
+        "transfer/device_to_device_memcpy_write/8B/0-1/tma",
+        "transfer/device_local_copy/1048584B/tma",
+        "transfer/device_to_device_latency/2MiB/0-1/tma",
         "access/gather/128MiB/32B/4u/portable",
         "access/mix_1r3w/128MiB/16B/4u/portable",
         "access/shared/4MiB/16B/4u/portable",
@@ -367,6 +371,7 @@ fn transfers_accesses_and_launches_go_their_way() {
         assert!(ids.iter().any(|one| one == id), "{id}: {ids:#?}");
     }
     assert!(!ids.iter().any(|id| id.contains("pageable/sm")), "{ids:#?}");
+    assert!(!ids.iter().any(|id| id.contains("host") && id.ends_with("/tma")), "{ids:#?}");
     let log = machine.log();
     let has = |line: &str| log.iter().any(|one| one == line);
     // Peers are reached before they are copied from, copies at once are on streams of their own.

@@ -41,7 +41,9 @@ const BLOCK: u64 = 64 << 10;
 /// The cases of a suite.
 pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     let Some(axes) = &suite.latency else { return Vec::new() };
-    let kernels = rank.device.kernels(Operation::Latency);
+    let mut kernels = rank.device.kernels(Operation::Latency);
+    // What goes beside loads is asked of memories of peers alone: see `transfer`.
+    kernels.retain(|kernel| kernel.0 != super::transfer::BULK);
     let properties = rank.device.properties();
     let end = stream::memory_working_set(properties);
     let mut sizes = match axes.memory_alone {

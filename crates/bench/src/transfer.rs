@@ -65,8 +65,12 @@ fn operation(transfer: Transfer) -> Operation {
     if transfer.is_latency() { Operation::Latency } else { Operation::Copy }
 }
 
+/// The kernels of bulk copies (TMA), as nvbandwidth abbreviates them.
+pub const BULK: &str = "tma";
+
 /// Whether a kernel can do it: units do not reach pageable memory, and copies on behalf of other
-/// devices are those devices' engines'.
+/// devices are those devices' engines'. Bulk copies are asked between memories of devices alone, as
+/// nvbandwidth 0.10 does.
 fn fits(kernel: &KernelName, point: &TransferPoint) -> bool {
     let by_units = kernel.0 != "ce";
     let of_others = matches!(
@@ -76,6 +80,7 @@ fn fits(kernel: &KernelName, point: &TransferPoint) -> bool {
             | Transfer::DeviceToDeviceBidirectionalMemcpyRead
     ) || point.transfer.with_host() && point.peer.is_some();
     !(by_units && (of_others || point.host == HostMemory::Pageable))
+        && !(kernel.0 == BULK && point.transfer.with_host())
 }
 
 /// One point, or one for each pair of devices; of copies between the host and one device, one for

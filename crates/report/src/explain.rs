@@ -163,6 +163,7 @@ fn kernel(explained: &Explained<'_>) -> String {
         _ if let Some(words) = &of_user => words,
         _ if kernel.is_of_library() => "the vendor's library, beside fizeau's own kernels",
         "ce" => "the copy engine",
+        "tma" => "bulk copies of the device's units (TMA), fizeau's own",
         "threads" => "threads of this process",
         "mpi" => "the MPI that started the ranks",
         _ if *is_host => "compiled into fizeau",

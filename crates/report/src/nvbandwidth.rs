@@ -31,6 +31,8 @@ pub struct Test {
     pub description: String,
     /// What a row is: `cpu` or `gpu`.
     pub row: &'static str,
+    /// The standard deviation of samples as a share of their mean: of the cell where it is largest.
+    pub variation: Option<f64>,
     /// What became of it.
     pub end: End,
 }
@@ -53,6 +55,12 @@ impl Test {
         self.description.ends_with("(ns)")
     }
 
+    /// How its sum and its variation are called: of copies both ways the matrix is the third of three.
+    pub fn total(&self) -> String {
+        let both = self.description.ends_with(" Total bandwidth (GB/s)");
+        format!("{}{}", self.name, if both { "_total" } else { "" })
+    }
+
     /// What was measured of it.
     pub fn values(&self) -> Vec<f64> {
         match &self.end {
@@ -67,14 +75,26 @@ impl Test {
 enum By {
     CopyEngine,
     Kernel,
+    Bulk,
 }
 
-use By::{CopyEngine, Kernel};
+impl By {
+    /// How the tests' names abbreviate it.
+    fn abbreviated(self) -> &'static str {
+        match self {
+            CopyEngine => "CE",
+            Kernel => "SM",
+            Bulk => "TMA",
+        }
+    }
+}
+
+use By::{Bulk, CopyEngine, Kernel};
 use Transfer::*;
 
 /// Tests of `nvbandwidth` that are measured here, in its order. What one device reads from all its
 /// peers at once is `one_to_all_read` there, and `all_to_one_read` is what they read from it.
-const TESTS: [(Transfer, By, &str); 22] = [
+const TESTS: [(Transfer, By, &str); 28] = [
     (HostToDeviceMemcpy, CopyEngine, "host_to_device_memcpy_ce"),
     (DeviceToHostMemcpy, CopyEngine, "device_to_host_memcpy_ce"),
     (HostToDeviceBidirectionalMemcpy, CopyEngine, "host_to_device_bidirectional_memcpy_ce"),
@@ -105,16 +125,21 @@ const TESTS: [(Transfer, By, &str); 22] = [
     (AllToOneRead, Kernel, "one_to_all_read_sm"),
     (HostDeviceLatency, Kernel, "host_device_latency_sm"),
     (DeviceToDeviceLatency, Kernel, "device_to_device_latency_sm"),
+    (DeviceToDeviceMemcpyRead, Bulk, "device_to_device_memcpy_read_tma"),
+    (DeviceToDeviceMemcpyWrite, Bulk, "device_to_device_memcpy_write_tma"),
+    (DeviceLocalCopy, CopyEngine, "device_local_copy"),
+    (DeviceLocalCopy, Kernel, "device_local_copy_sm"),
+    (DeviceToDeviceLatency, Bulk, "device_to_device_latency_tma"),
+    (DeviceLocalCopy, Bulk, "device_local_copy_tma"),
 ];
 
-/// Copies within one device are one test, by its copy engine.
+/// How the names of tests of copies within one device begin.
 pub const LOCAL: &str = "device_local_copy";
 
 /// The report of a node's records, one of each GPU. Of each test it has the largest size that was
 /// measured; host memory is pinned.
 pub fn nvbandwidth(records: &[&Record]) -> Bandwidths {
-    let of_local = (DeviceLocalCopy, CopyEngine, LOCAL);
-    let tests = TESTS.into_iter().chain([of_local]);
+    let tests = TESTS.into_iter();
     let header = |record: &&Record| record.header.clone();
     let first = records.first().map(header);
     let environment = first.as_ref().map(|header| header.environment.clone()).unwrap_or_default();
@@ -139,9 +164,10 @@ pub fn nvbandwidth(records: &[&Record]) -> Bandwidths {
 fn test(records: &[&Record], transfer: Transfer, by: By, name: &str) -> Option<Test> {
     let of = |outcome: &Outcome| {
         let Point::Transfer(point) = outcome.case().point else { return None };
-        let is_by = match outcome.case().kernel.0 == "ce" {
-            true => CopyEngine,
-            false => Kernel,
+        let is_by = match outcome.case().kernel.0.as_str() {
+            "ce" => CopyEngine,
+            "tma" => Bulk,
+            _ => Kernel,
         };
         let is_pinned = !transfer.with_host() || point.host == HostMemory::Pinned;
         // nvbandwidth copies from the node that the GPU is attached to.
@@ -169,7 +195,22 @@ fn test(records: &[&Record], transfer: Transfer, by: By, name: &str) -> Option<T
             End::Passed,
         ),
     };
-    Some(Test { name: name.into(), description: description(transfer, by), row, end })
+    let measured = all.iter().filter_map(|(outcome, _)| outcome.measured());
+    let variation = measured.filter_map(variation).reduce(f64::max);
+    let description = description(transfer, by);
+    Some(Test { name: name.into(), description, row, variation, end })
+}
+
+/// The standard deviation of a case's samples as a share of their mean; none of a single one.
+fn variation(measured: &Measurement) -> Option<f64> {
+    let times = &measured.samples.times;
+    let count = times.len() as f64;
+    if times.len() < 2 {
+        return None;
+    }
+    let mean = times.iter().map(|time| time.0).sum::<f64>() / count;
+    let squares: f64 = times.iter().map(|time| (time.0 - mean).powi(2)).sum();
+    Some((squares / (count - 1.0)).sqrt() / mean)
 }
 
 fn broken(outcome: &Outcome) -> Option<String> {
@@ -214,10 +255,10 @@ fn matrix(all: &[&(&Outcome, TransferPoint)], transfer: Transfer) -> Option<Vec<
     Some(matrix)
 }
 
-/// What `nvbandwidth` 0.8 writes above the matrix of a test (its `testcases_ce.cpp`,
-/// `testcases_sm.cpp`).
+/// What `nvbandwidth` writes above the matrix of a test (`testcases_ce.cpp` and `testcases_sm.cpp` of
+/// version 0.8; those of bulk copies, which came with 0.10, are worded alike).
 fn description(transfer: Transfer, by: By) -> String {
-    let engine = if by == CopyEngine { "CE" } else { "SM" };
+    let engine = by.abbreviated();
     let rate = |ends: &str| format!("memcpy {engine} {ends} bandwidth (GB/s)");
     match transfer {
         HostToDeviceMemcpy | HostToAllMemcpy => rate("CPU(row) -> GPU(column)"),
@@ -226,8 +267,11 @@ fn description(transfer: Transfer, by: By) -> String {
         DeviceToDeviceMemcpyRead | OneToAllWrite => rate("GPU(row) -> GPU(column)"),
         DeviceToDeviceMemcpyWrite | AllToOneRead => rate("GPU(row) <- GPU(column)"),
         DeviceToDeviceBidirectionalMemcpyRead => rate("GPU(row) <-> GPU(column) Total"),
-        DeviceLocalCopy => "memcpy local GPU(column) bandwidth (GB/s)".into(),
-        HostDeviceLatency => "memory latency SM CPU(row) <-> GPU(column) (ns)".into(),
-        DeviceToDeviceLatency => "Device to Device Latency SM GPU(row) <-> GPU(column) (ns)".into(),
+        DeviceLocalCopy if by == CopyEngine => "memcpy local GPU(column) bandwidth (GB/s)".into(),
+        DeviceLocalCopy => format!("memcpy {engine} local GPU(column) bandwidth (GB/s)"),
+        HostDeviceLatency => format!("memory latency {engine} CPU(row) <-> GPU(column) (ns)"),
+        DeviceToDeviceLatency => {
+            format!("Device to Device Latency {engine} GPU(row) <-> GPU(column) (ns)")
+        }
     }
 }

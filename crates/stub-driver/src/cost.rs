@@ -288,14 +288,18 @@ fn of(name: &str, params: Parameters<'_>) -> Option<Cost> {
             let turns = params.long(24)? * params.repeat(48);
             Cost { shared: 16_384.0 * turns, ..Cost::LAUNCH }
         }
-        (_, "latency_chase") => Cost { loads: params.word(8)?, ..Cost::LAUNCH },
+        (_, "latency_chase" | "latency_chase_bulk") => {
+            Cost { loads: params.word(8)?, ..Cost::LAUNCH }
+        }
         (_, "latency_side") => {
             Cost { loads: params.word(8)?, chain: Some(params.u64(0)?), ..Cost::LAUNCH }
         }
         (_, "latency_probe") => Cost { loads: params.long(8)?, ..Cost::LAUNCH },
         // 64 cycles of each of 1024.
         ("instruction", _) => Cost { cycles: 64.0 * 1024.0 * params.word(8)?, ..Cost::LAUNCH },
-        (_, "transfer_copy") => Cost::copying(params.u64(0)?, params.u64(8)?, params.u64(16)?),
+        (_, "transfer_copy" | "transfer_copy_bulk") => {
+            Cost::copying(params.u64(0)?, params.u64(8)?, params.u64(16)?)
+        }
         (_, "util_fill" | "util_compare") => {
             let bytes = 8.0 * params.long(16)?;
             Cost::moving(bytes, bytes)

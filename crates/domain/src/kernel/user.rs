@@ -216,7 +216,7 @@ fn name(name: &str) -> Result<(), String> {
         ));
     }
     let taken = KernelName(name.to_owned());
-    if taken.is_of_library() || ["ce", "sm", "threads", "mpi"].contains(&name) {
+    if taken.is_of_library() || ["ce", "sm", "tma", "threads", "mpi"].contains(&name) {
         return Err("name: fizeau measures something else by this name; choose another".into());
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The text and the JSON of NVIDIA's `nvbandwidth` (its `output.cpp`, `inline_common.h` and
-//! `json_output.cpp`, version 0.8), which scripts of many sites read.
+//! `json_output.cpp`, version 0.8; the line of the variation, of runs, as version 0.10 prints it),
+//! which scripts of many sites read.
 //!
 //! What a record does not know is left out: the version of CUDA's runtime, places on the PCI bus.
 //! `N/A` stands where nothing was measured. Neither form has a place for a mark, so that records of
@@ -66,7 +67,12 @@ fn one(out: &mut String, test: &Test) {
         let _ = writeln!(out, "{row:>2}{cells}");
     }
     let sum: f64 = test.values().iter().sum();
-    let _ = writeln!(out, "\nSUM {name} {sum:.2}\n");
+    let total = test.total();
+    let _ = writeln!(out, "\nSUM {total} {sum:.2}");
+    if let Some(variation) = test.variation {
+        let _ = writeln!(out, "COEFFICIENT_OF_VARIATION {total} {variation:.2}");
+    }
+    out.push('\n');
 }
 
 /// The JSON.

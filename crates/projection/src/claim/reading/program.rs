@@ -102,7 +102,7 @@ impl Words<'_> {
                 if self.names("cpu") || self.names("host") { Kind::Host } else { Kind::Peers };
             self.beside.link = self.beside.link.or(Some(Fabric::of(kind)));
             (self.is_measured, self.beside.ways) = (true, self.beside.ways.or(Some(Ways::One)));
-            self.take_if(|word| matches!(word, "ce" | "sm"));
+            self.take_if(|word| matches!(word, "ce" | "sm" | "tma"));
             return Ok(true);
         }
         let links = lower.strip_prefix("nv").unwrap_or_default();

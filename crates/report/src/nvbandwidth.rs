@@ -55,7 +55,7 @@ impl Test {
         self.description.ends_with("(ns)")
     }
 
-    /// How its sum and its variation are called: of copies both ways the matrix is the third of three.
+    /// How its sum and its variation are called: of copies both ways this is the third matrix.
     pub fn total(&self) -> String {
         let both = self.description.ends_with(" Total bandwidth (GB/s)");
         format!("{}{}", self.name, if both { "_total" } else { "" })
@@ -255,8 +255,8 @@ fn matrix(all: &[&(&Outcome, TransferPoint)], transfer: Transfer) -> Option<Vec<
     Some(matrix)
 }
 
-/// What `nvbandwidth` writes above the matrix of a test (`testcases_ce.cpp` and `testcases_sm.cpp` of
-/// version 0.8; those of bulk copies, which came with 0.10, are worded alike).
+/// What `nvbandwidth` writes above the matrix of a test (`testcases_ce.cpp` and `testcases_sm.cpp`
+/// of version 0.8; those of bulk copies, which came with 0.10, are worded alike).
 fn description(transfer: Transfer, by: By) -> String {
     let engine = by.abbreviated();
     let rate = |ends: &str| format!("memcpy {engine} {ends} bandwidth (GB/s)");

@@ -10,7 +10,7 @@ use fizeau_record::Environment;
 
 /// How the sentences of a record's environment begin that explain, in all versions of the program.
 /// The environment keeps words alone; what is not listed is taken for a warning.
-const EXPLAIN: [&str; 8] = [
+const EXPLAIN: [&str; 9] = [
     "runs under ",
     "A virtual machine",
     "a limit of ",
@@ -19,6 +19,7 @@ const EXPLAIN: [&str; 8] = [
     "not all GPUs of this machine are visible",
     "this is a slice of a GPU",
     "Whether a bridge connects",
+    "Of the limits of ",
 ];
 
 /// How the sentence about the load begins, which stands in a record above a load average of 0.5 and

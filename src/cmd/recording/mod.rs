@@ -230,6 +230,7 @@ impl Run<'_> {
         if header.plan.iter().any(uses_links) {
             header.environment.warnings.extend(yardstick.caution());
         }
+        header.environment.warnings.extend(yardstick.unconfirmed(&header.device));
         header.part = yardstick.part.map(|part| part.id);
         Ok((header, settings))
     }

@@ -131,6 +131,20 @@ impl Yardstick {
         ))
     }
 
+    /// Which limits of a device no text of its vendor confirms, if any: shares of them are as
+    /// uncertain as they are.
+    pub fn unconfirmed(&self, device: &Properties) -> Option<String> {
+        let part = self.part.as_ref();
+        let mut all: Vec<&str> = part.map(Part::unconfirmed_limits).unwrap_or_default();
+        if rates::are_derived(&device.flops_per_clock) {
+            all.push("the rates of its units in a clock");
+        }
+        let whose = part.map_or(device.name.as_str(), |part| &part.name);
+        (!all.is_empty()).then(|| {
+            format!("Of the limits of {whose} no vendor's text confirms {}.", all.join(", "))
+        })
+    }
+
     /// The conditions of one measurement on this machine.
     pub fn conditions(&self, clock: Option<Megahertz>, hot: bool) -> Conditions {
         let Yardstick { network, links_up, .. } = *self;

@@ -104,6 +104,12 @@ pub fn hip(target: &str) -> BTreeMap<Dtype, f64> {
     })
 }
 
+/// Whether no text of a vendor states rates that [`cuda`] or [`hip`] has given: those of Rubin
+/// follow from rates of the whole GPU and a clock that nobody states.
+pub fn are_derived(rates: &BTreeMap<Dtype, f64>) -> bool {
+    *rates == table(SM_107)
+}
+
 fn table(rates: Rates) -> BTreeMap<Dtype, f64> {
     let known = COLUMNS.iter().zip(rates).filter(|(_, rate)| *rate > 0);
     by_dtype(&known.map(|(key, rate)| ((*key).to_owned(), f64::from(rate))).collect())

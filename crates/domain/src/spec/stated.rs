@@ -39,4 +39,24 @@ impl Part {
         part.cache = part.cache.filter(|_| !is("l2_mb"));
         part
     }
+
+    /// Fields that no vendor's text confirms and that a limit comes from.
+    pub fn unconfirmed_limits(&self) -> Vec<&str> {
+        const TABLES: [&str; 5] = ["peak", "clock_mhz", "flop_per_clk_per_unit", "link", "nic"];
+        const FIELDS: [&str; 8] = [
+            "boost_clock_mhz",
+            "memory_bandwidth_gb_per_s",
+            "memory_bus_bits",
+            "memory_data_rate_gbit_per_s_per_pin",
+            "l2_bytes_per_clk",
+            "infinity_cache_gb_per_s",
+            "pcie",
+            "host_link",
+        ];
+        let is_limit = |field: &&str| {
+            let table = field.split('.').next().unwrap_or_default();
+            TABLES.contains(&table) || FIELDS.contains(&table)
+        };
+        self.unverified.iter().map(String::as_str).filter(is_limit).collect()
+    }
 }

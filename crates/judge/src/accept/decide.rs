@@ -134,6 +134,10 @@ pub enum Reason {
     BarUnsure,
     /// It failed and did not fail again when it was measured anew.
     NotRepeated,
+    /// It failed again when it was measured anew, and so did the device beside it.
+    PartnerToo,
+    /// It failed, and could not be measured anew: the budget ended, or the device was lost.
+    NotConfirmed,
 }
 
 /// What became of a series.
@@ -431,7 +435,7 @@ impl Sequence {
         match &self.states[at] {
             // It failed, and nothing says otherwise; but that was not confirmed.
             State::Suspect { first, .. } => {
-                let reason = Reason::NotRepeated;
+                let reason = Reason::NotConfirmed;
                 let decision = Decision { verdict: Verdict::Inconclusive, reason, ..*first };
                 self.states[at] = State::Done(decision);
             }
@@ -503,12 +507,13 @@ impl Sequence {
             let anew = Judged::of(series, fresh, pooled, bar);
             let noises = [anew.noise, pooled];
             let differs = is_slower_than_partner(series, first, [fresh, beside], noises);
-            let is_again = anew.probability() <= FALSE_CONFIRMATION && differs;
-            let decision = match is_again {
-                true => Decision { repeats: first.repeats + fresh.len(), ..*first },
-                false => Decision {
-                    reason: Reason::NotRepeated,
-                    repeats: first.repeats + fresh.len(),
+            let fails_again = anew.probability() <= FALSE_CONFIRMATION;
+            let repeats = first.repeats + fresh.len();
+            let decision = match (fails_again, differs) {
+                (true, true) => Decision { repeats, ..*first },
+                (true, false) | (false, _) => Decision {
+                    reason: if fails_again { Reason::PartnerToo } else { Reason::NotRepeated },
+                    repeats,
                     ..anew.decision(false, 0.0, fresh.len())
                 },
             };

@@ -251,7 +251,9 @@ impl Network {
             judged.words = format!("{rate:.1} of {:.0} Gbit/s, {how}", port.gigabits);
             match (decision.verdict, decision.reason) {
                 (Verdict::Fail, _) => judged.because(Cause::NetworkInterface),
-                (_, Reason::NotRepeated) => judged.because(Cause::NoisyNeighbour),
+                (_, Reason::NotRepeated | Reason::PartnerToo) => {
+                    judged.because(Cause::NoisyNeighbour)
+                }
                 (_, Reason::TooNoisy) => judged.because(Cause::Noise),
                 _ => judged,
             }

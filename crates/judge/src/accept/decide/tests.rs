@@ -116,6 +116,23 @@ fn a_neighbour_that_goes_away_fails_nobody() {
     assert_eq!(sequence.failed_at_first(), [0]);
 }
 
+#[test]
+fn a_failure_that_nobody_had_time_to_confirm_is_no_neighbour_that_went_away() {
+    let mut sequence = Sequence::new(vec![series(0, vec![reference()])]);
+    let mut normal = Normal::new(5);
+    for (at, count) in sequence.wanted() {
+        (0..count).for_each(|_| sequence.take(at, -0.2 + 0.002 * normal.next()));
+    }
+    sequence.judge();
+    // The budget ends before the retest, or within it.
+    for fresh in [0, RETEST - 1] {
+        let mut ended = sequence.clone();
+        (0..fresh).for_each(|_| ended.take(0, -0.2));
+        ended.end();
+        assert_eq!(verdicts(&ended), [(Verdict::Inconclusive, Reason::NotConfirmed)]);
+    }
+}
+
 /// Devices of one metric, of which the third is slower by `slow` at first. When it is measured anew
 /// it is slower by the first of `later`, and its partner by the second.
 fn retested(slow: f64, later: [f64; 2]) -> Sequence {
@@ -147,7 +164,7 @@ fn a_failure_is_confirmed_beside_a_device_that_passed() {
     assert_eq!(of(&retested(slow, [slow, 0.0])).0, Verdict::Fail);
     // Whatever slows both down is no fault of the one.
     let both = retested(slow, [slow, slow]);
-    assert_eq!(of(&both), (Verdict::Inconclusive, Reason::NotRepeated));
+    assert_eq!(of(&both), (Verdict::Inconclusive, Reason::PartnerToo));
     let others = verdicts(&both).iter().filter(|one| one.0 == Verdict::Pass).count();
     assert_eq!(others, 3);
     assert_eq!(of(&retested(slow, [0.0, 0.0])), (Verdict::Inconclusive, Reason::NotRepeated));

@@ -185,7 +185,7 @@ impl Node<'_> {
                 Aspect::Clock => cause_of_clock(&facts),
                 _ => cause::name(check.resource, losses, &facts),
             }),
-            (_, Reason::NotRepeated) => Some(Cause::NoisyNeighbour),
+            (_, Reason::NotRepeated | Reason::PartnerToo) => Some(Cause::NoisyNeighbour),
             (_, Reason::TooNoisy) => Some(Cause::Noise),
             _ => None,
         };
@@ -256,6 +256,10 @@ impl Node<'_> {
                 "its floor is too uncertain to decide: learn the profile from more runs".into()
             }
             Reason::NotRepeated => "slow at first, and not when it was measured anew".into(),
+            Reason::PartnerToo => {
+                "slow also when it was measured anew, and so was the device beside it".into()
+            }
+            Reason::NotConfirmed => "it failed, and was not measured anew to confirm that".into(),
         };
         [away, why].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }

@@ -17,6 +17,7 @@ pub mod about;
 mod acceptance;
 mod access;
 mod attention;
+pub mod bars;
 mod brief;
 mod case_table;
 mod ceiling;
@@ -63,6 +64,7 @@ mod wire_bandwidth;
 
 pub use about::About;
 pub use acceptance::document as acceptance;
+pub use bars::bars;
 pub use brief::document as brief;
 pub use ceiling::Ceilings;
 pub use comparison::{comparisons, document as comparison};

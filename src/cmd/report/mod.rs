@@ -46,7 +46,9 @@ pub struct ReportArgs {
     #[arg(long, alias = "against", value_name = "RECORD_OR_PART", num_args = 1..,
           conflicts_with = "summary")]
     pub vs: Vec<String>,
-    /// Also write each chart as a PNG file into this directory
+    /// Write each chart as a PNG file into this directory: curves over sizes, and a bar for each
+    /// kernel of operations that have none. Their names are printed in place of the report, unless
+    /// --out, --format, --summary or --json asks for it
     #[cfg(feature = "png")]
     #[arg(long, value_name = "DIR")]
     pub png: Option<PathBuf>,
@@ -71,7 +73,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let format = document::format_of(args.format, args.out.as_deref(), global)?;
     disk::spare_records(args.out.as_deref(), &paths)?;
     #[cfg(feature = "png")]
-    let mut pictures = 0;
+    let mut pictures = Vec::new();
     for path in &paths {
         let is_frontier = frontier::is_run(path);
         let record = match is_frontier || gpus::is_run(path) {
@@ -85,7 +87,11 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         };
         #[cfg(feature = "png")]
         if let Some(dir) = &args.png {
-            pictures += write_pictures(dir, &document)?;
+            pictures.extend(write_pictures(dir, record.as_ref(), &document)?);
+            let is_asked = args.out.is_some() || args.format.is_some() || args.summary;
+            if !is_asked && !global.json {
+                continue;
+            }
         }
         let document = match &record {
             _ if !args.summary => document,
@@ -109,11 +115,8 @@ pub fn run(args: &ReportArgs, global: &Global) -> anyhow::Result<ExitCode> {
         document::deliver(&text, args.out.as_deref())?;
     }
     #[cfg(feature = "png")]
-    if args.png.is_some() && pictures == 0 {
-        bail!(
-            "--png wrote no picture: a chart needs one operation at three sizes or more, or on \
-             several numbers of cores, and the record has none"
-        );
+    if args.png.is_some() {
+        say_pictures(&pictures)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -191,13 +194,37 @@ fn newest(local: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Each chart as a file named after it; how many there are.
+/// Each chart as a file named after it; the files.
 #[cfg(feature = "png")]
-fn write_pictures(dir: &Path, document: &Document) -> anyhow::Result<usize> {
-    for chart in document.charts() {
+fn write_pictures(
+    dir: &Path,
+    record: Option<&Record>,
+    document: &Document,
+) -> anyhow::Result<Vec<PathBuf>> {
+    use fizeau_report::format::png;
+    let bars = record.map(report::bars).unwrap_or_default();
+    let bars = bars.iter().map(|bars| (&bars.name, png::render_bars(bars, document)));
+    let charts = document.charts().map(|chart| (&chart.name, png::render(chart, document)));
+    let mut written = Vec::new();
+    for (name, picture) in bars.chain(charts) {
         disk::make_directory(dir, "--png DIR")?;
-        let picture = fizeau_report::format::png::render(chart, document)?;
-        disk::write_file(&dir.join(format!("{}.png", chart.name)), &picture, "--png DIR")?;
+        let path = dir.join(format!("{name}.png"));
+        disk::write_file(&path, &picture?, "--png DIR")?;
+        written.push(path);
     }
-    Ok(document.charts().count())
+    Ok(written)
+}
+
+/// Names the pictures that were written.
+#[cfg(feature = "png")]
+fn say_pictures(pictures: &[PathBuf]) -> anyhow::Result<()> {
+    if pictures.is_empty() {
+        bail!(
+            "--png wrote no picture: no case of the record was measured on a real device, and only \
+             a measured case can be drawn"
+        );
+    }
+    let names: Vec<String> = pictures.iter().map(|path| output::shown(path)).collect();
+    output::say(&format!("wrote {}:\n  {}", counted(names.len(), "picture"), names.join("\n  ")));
+    Ok(())
 }

@@ -4,6 +4,7 @@
 //! its readers would act upon ([`clean`], and its own escapes).
 
 pub mod acceptance;
+pub mod bars;
 pub mod cell;
 pub mod csv;
 pub mod fleet;

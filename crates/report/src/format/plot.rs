@@ -46,14 +46,15 @@ const PHONE_WIDTH: u32 = 716;
 const FONT: &str = "system-ui, sans-serif";
 /// The backend divides by 1.24 what it is given; this comes out at 26, shown as 13.
 const TEXT: f64 = 26.0 * 1.24;
-const LINE: i32 = 36;
+/// Height of a line of text.
+pub(super) const LINE: i32 = 36;
 const NAME_MAX: usize = 26;
 /// Least distance of two numbers below the plot.
 const NUMBERS_APART: i32 = 10;
 /// Characters of a case's id, longer than any of ours.
 const ID_MAX: usize = 200;
 /// Characters of a line below a picture.
-const CAPTION_MAX: usize = 76;
+pub(super) const CAPTION_MAX: usize = 76;
 /// Points of a series that show their values where a reader points at them.
 const HOVERS_MAX: usize = 2_000;
 /// How near a reader has to point, in the picture's units.
@@ -82,8 +83,10 @@ pub struct PlotError {
 }
 
 type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+/// A picture on its way.
+pub(super) type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
+/// Whether the drawing library could.
+pub(super) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Draws a chart.
 ///
@@ -502,7 +505,7 @@ fn half_width(text: &str) -> i32 {
     text.chars().count() as i32 * 15 / 2
 }
 
-fn text_style(colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
+pub(super) fn text_style(colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
     let mut style = TextStyle::from((FONT, TEXT).into_font()).pos(Pos::new(h, v));
     style.color = colour.to_backend_color();
     style

@@ -1,10 +1,10 @@
 //! Charts to PNG, with one font of its own: the same picture on every machine.
 
 use super::{
-    clean,
+    bars, clean,
     plot::{self, Dress, PlotError},
 };
-use crate::{Chart, Document};
+use crate::{Chart, Document, bars::BarChart};
 use resvg::{tiny_skia, usvg};
 use std::sync::Arc;
 
@@ -42,6 +42,19 @@ pub enum PngError {
 /// [`PngError`] where it cannot be drawn or has no room in memory.
 pub fn render(chart: &Chart, document: &Document) -> Result<Vec<u8>, PngError> {
     let svg = plot::svg(chart, Dress::Alone(&source(document)))?;
+    pixels(&chart.name, &svg)
+}
+
+/// Draws a bar chart, as [`render`] draws a chart.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_bars(chart: &BarChart, document: &Document) -> Result<Vec<u8>, PngError> {
+    pixels(&chart.name, &bars::svg(chart, &source(document))?)
+}
+
+/// A drawing in pixels, as a PNG file's bytes.
+fn pixels(name: &str, svg: &str) -> Result<Vec<u8>, PngError> {
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_source(usvg::fontdb::Source::Binary(Arc::new(FONT)));
     fonts.set_sans_serif_family(FAMILY);
@@ -50,14 +63,14 @@ pub fn render(chart: &Chart, document: &Document) -> Result<Vec<u8>, PngError> {
         font_family: FAMILY.into(),
         ..usvg::Options::default()
     };
-    let tree = usvg::Tree::from_str(&svg, &options)
-        .map_err(|source| PngError::Drawing { chart: chart.name.clone(), source })?;
-    let pixels = |why: String| PngError::Pixels { chart: chart.name.clone(), why };
+    let tree = usvg::Tree::from_str(svg, &options)
+        .map_err(|source| PngError::Drawing { chart: name.to_owned(), source })?;
+    let refused = |why: String| PngError::Pixels { chart: name.to_owned(), why };
     let size = tree.size().to_int_size();
     let mut canvas = tiny_skia::Pixmap::new(size.width(), size.height())
-        .ok_or_else(|| pixels("no memory for it".into()))?;
+        .ok_or_else(|| refused("no memory for it".into()))?;
     resvg::render(&tree, tiny_skia::Transform::identity(), &mut canvas.as_mut());
-    canvas.encode_png().map_err(|error| pixels(error.to_string()))
+    canvas.encode_png().map_err(|error| refused(error.to_string()))
 }
 
 /// Machine, then run, date and suite: a picture travels without its report.

@@ -4,39 +4,39 @@
 //! for and leaves a record: new pages, new contexts, and any version of the program that writes
 //! records which this one reads.
 
+mod children;
 mod forecast;
 
-use self::forecast::SCREENINGS;
+use self::{
+    children::{Children, Paired, Sides},
+    forecast::Forecast,
+};
 use super::{
     disk,
     document::{self, ReportFormat},
-    exit::{Interrupted, Usage},
+    exit::{self, Usage},
     global::Global,
     output,
     share::Share,
-    tied,
+    signals, tied,
+    time::Time,
 };
 use anyhow::{Context as _, bail};
 use clap::Args;
 use fizeau_device::{clock, user::UserFile};
 use fizeau_domain::{
-    outcome::Outcome,
     text::{agreed, counted},
     units::Seconds,
 };
-use fizeau_judge::{
-    ab::{self, Arm, ERROR_RATE, Found, LEAST_EFFECT, Pairs, Settings},
-    compare::Quantity,
-};
-use fizeau_record::store;
+use fizeau_judge::ab::{self, ERROR_RATE, LEAST_EFFECT, Settings};
 use fizeau_report::{about, without_numbers};
 use serde::Deserialize;
 use std::{
     collections::HashMap,
-    fs,
     hash::{BuildHasher, Hasher},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
+    sync::atomic::Ordering,
 };
 
 /// Arguments of `ab`.
@@ -75,6 +75,10 @@ pub struct AbArgs {
     /// Probability of one or more false positives over all cases: a share or a percentage
     #[arg(long, value_name = "SHARE", default_value_t = Share(ERROR_RATE))]
     pub error_rate: Share,
+    /// How long it may take: 90s, 10min, 1h. The measurement in flight is finished; what is not
+    /// decided then is unclear [default: until every candidate is decided or has 15 pairs]
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Time>,
     /// Seed for the order of measurements [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -157,7 +161,11 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     };
     disk::make_directory(&directory, "--out DIR")?;
     let sides = sides(args, global)?;
+    let interrupted = signals::watch_and_say(STOPPING)?;
+    let begun = clock::now();
     let [a, b] = [&sides[0], &sides[1]].map(|side| side.planned(args));
+    // Both sides started once, without a measurement.
+    let start = Seconds(begun.elapsed().0 / 2.0);
     let (cases, mut warnings) = pair_up(&a?, &b?, &sides)?;
     if sides[0] == sides[1] {
         warnings.push("A and B are the same: whatever is found is a wrong finding".into());
@@ -168,35 +176,43 @@ pub fn run(args: &AbArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let settings =
         Settings { least_effect: args.least_effect.0, error_rate: args.error_rate.0, seed };
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-    global.tell(&forecast::of_all(&estimates(&cases)));
-    let mut children = Children {
-        sides: &sides,
-        args,
-        global,
-        cases,
-        directory,
-        made: 0,
-        begun: clock::now(),
-        late: 1.0,
-        is_stub: false,
-        quantities: HashMap::new(),
-    };
+    let forecast = Forecast::new(cases.iter().map(|case| case.estimated).collect(), start);
+    global.tell(&forecast.of_all(args.budget.map(|budget| budget.0)));
+    let measured_by = Sides { settings: &sides, args };
+    let mut children = Children::new(measured_by, global, cases, directory, forecast, &interrupted);
     let trial = ab::run(&names, settings, &mut children)?;
     let words = [0, 1].map(|at| sides[at].words());
     let mut document = fizeau_report::trial(&trial, &words, &warnings);
-    if children.is_stub {
+    if children.is_stub() {
         document = without_numbers(document);
     }
     let default = if global.json { ReportFormat::Json } else { ReportFormat::Terminal };
     let format = args.format.unwrap_or(default);
     let about = about::of_trial(&trial);
     let mut text = document::render_about(&document, &about, format, document::window(global))?;
+    let kept = children.kept();
     if format == ReportFormat::Terminal {
-        text += &format!("\nrecords: {}\n", output::shown(&children.directory));
+        text += &format!("\n{kept}\n");
     }
     output::write_out(&text)?;
+    if interrupted.load(Ordering::Relaxed) {
+        if format != ReportFormat::Terminal {
+            output::say(&kept);
+        }
+        output::say(CANNOT_CONTINUE);
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
     Ok(ExitCode::from(trial.verdict().exit_code()))
 }
+
+/// What a first request to end is answered.
+const STOPPING: &str = "stopping after the measurement in flight, with what is decided so far; ask \
+                        again (Ctrl-C) to stop now";
+
+/// What to do after an interruption.
+const CANNOT_CONTINUE: &str = "interrupted: pairs count only where they are measured in one trial, \
+                               so that it cannot be continued. Start it again, with --budget TIME \
+                               to end it at a set time";
 
 /// How one side is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -344,15 +360,6 @@ impl Setting {
     }
 }
 
-/// A case as both sides call it.
-struct Paired {
-    /// What reports call it: its id, without the kernel where two kernels are compared.
-    name: String,
-    ids: [String; 2],
-    /// How long both sides take once.
-    estimated: Seconds,
-}
-
 /// The cases that both sides plan, in the order of A, and in words what only one of them does.
 fn pair_up(
     a: &[Listed],
@@ -392,131 +399,6 @@ fn pair_up(
         }
     }
     Ok((paired, warnings))
-}
-
-/// Measures by processes.
-struct Children<'c> {
-    sides: &'c [Setting; 2],
-    args: &'c AbArgs,
-    global: &'c Global,
-    cases: Vec<Paired>,
-    directory: PathBuf,
-    /// Processes started so far.
-    made: usize,
-    begun: clock::Moment,
-    /// How long the screening took, in estimates of it.
-    late: f64,
-    is_stub: bool,
-    /// What each case was when it was first measured: A is.
-    quantities: HashMap<usize, Quantity>,
-}
-
-impl Pairs for Children<'_> {
-    type Error = anyhow::Error;
-
-    fn measure(&mut self, side: Arm, cases: &[usize]) -> anyhow::Result<Vec<Found>> {
-        let at = match side {
-            Arm::A => 0,
-            Arm::B => 1,
-        };
-        if cases.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.made += 1;
-        let name = format!("{:05}-{}", self.made, ["a", "b"][at]);
-        let out = self.directory.join(name);
-        let ids: Vec<&String> = cases.iter().map(|&case| &self.cases[case].ids[at]).collect();
-        let setting = &self.sides[at];
-        let mut command = setting.command("run", self.args);
-        command.arg("--out").arg(&out).arg("--").args(&ids).stdout(Stdio::null());
-        let program = setting.program.display();
-        let output = command.output().with_context(|| format!("cannot start {program}"))?;
-        match output.status.code() {
-            // 1: a case failed, of which the record tells more.
-            Some(0 | 1) => {}
-            Some(130) | None => return Err(Interrupted.into()),
-            Some(code) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                bail!("{program} run ended with exit code {code}: {}", said.trim());
-            }
-        }
-        let record = store::read(&out)?;
-        keep_the_record_alone(&out);
-        self.is_stub |= record.header.device.is_stub();
-        let by_id: HashMap<String, &Outcome> =
-            record.outcomes.iter().map(|outcome| (outcome.case().to_string(), outcome)).collect();
-        let quantities = &mut self.quantities;
-        let found = |(&case, id): (&usize, &String)| {
-            let outcome = by_id.get(id).copied();
-            other_quantity(quantities, case, outcome).unwrap_or_else(|| found(outcome))
-        };
-        let all = cases.iter().zip(ids).map(found).collect();
-        self.tell_screening();
-        Ok(all)
-    }
-
-    fn round(&mut self, number: u32, candidates: usize) {
-        let last = ab::LOOKS.last().map_or(0, |(pairs, _)| *pairs);
-        let pairs = last.saturating_add(1).saturating_sub(number);
-        let left = forecast::of_pairs(&estimates(&self.cases), self.late, pairs, candidates);
-        let candidates = counted(candidates, "candidate");
-        let left = Seconds(left.0.ceil()).human();
-        self.global.tell(&format!("pair {number} of at most {last}: {candidates}, {left} at most"));
-    }
-}
-
-/// How long both sides of each case take once.
-fn estimates(cases: &[Paired]) -> Vec<Seconds> {
-    cases.iter().map(|case| case.estimated).collect()
-}
-
-impl Children<'_> {
-    /// Says after each run of the screening how long the next ones take.
-    fn tell_screening(&mut self) {
-        if self.made > SCREENINGS {
-            return;
-        }
-        let taken = self.begun.elapsed();
-        let (late, left) = forecast::of_screening(&estimates(&self.cases), taken, self.made);
-        self.late = late;
-        if self.made < SCREENINGS {
-            let left = Seconds(left.0.ceil()).human();
-            self.global.tell(&format!("screened {} of {SCREENINGS}: {left} left", self.made));
-        }
-    }
-}
-
-/// That a case is not the quantity any more that it was when it was first measured.
-fn other_quantity(
-    known: &mut HashMap<usize, Quantity>,
-    case: usize,
-    outcome: Option<&Outcome>,
-) -> Option<Found> {
-    let quantity = Quantity::of(outcome?.measured()?);
-    let first = known.entry(case).or_insert(quantity);
-    first.difference(&quantity, ["A", "B"]).map(Found::Skipped)
-}
-
-fn found(outcome: Option<&Outcome>) -> Found {
-    match outcome {
-        None => Found::Skipped("it is not in the record".into()),
-        Some(Outcome::Skipped { reason, .. }) => Found::Skipped(reason.clone()),
-        Some(Outcome::Failed { error, .. }) => Found::Broken(error.clone()),
-        Some(Outcome::Invalid { reason, .. }) => Found::Broken(reason.clone()),
-        Some(Outcome::Measured(one)) => match one.disturbance() {
-            Some(words) => Found::Disturbed(words),
-            None => Found::Time(one.summary.median),
-        },
-    }
-}
-
-/// Reports of hundreds of short runs would fill the disk; they can be made again from the record.
-fn keep_the_record_alone(directory: &Path) {
-    let files = fs::read_dir(directory).into_iter().flatten().flatten();
-    for file in files.filter(|file| file.file_name() != store::FILE) {
-        // What cannot be removed stays.
-        let _ = fs::remove_file(file.path());
-    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,11 @@ const ANY: &[(&str, &str)] = &[
     ("--filter", "give selectors without an option: gemm/bf16"),
     ("--dtype", "select by ids: gemm/bf16"),
     ("--precision", "select by ids: gemm/bf16"),
-    ("--threads", "ids end in the number of threads, before the kernel: 'stream/*/2u/*'"),
+    (
+        "--threads",
+        "it measures on the cores that it may use: taskset -c 0-3 fizeau ..; only ids of stream, \
+         compute and access hold a number of cores, such as 'stream/*/2u/*'",
+    ),
     ("--size", "ids hold sizes, which `fizeau list` shows: 'stream/read/128MiB/*'"),
     ("--iterations", "samples are taken until the noise is small; a suite's [measure] bounds them"),
     ("--iters", "samples are taken until the noise is small; a suite's [measure] bounds them"),
@@ -180,10 +184,6 @@ pub fn with_nearest(mut error: Error, mut program: Command, words: &[String]) ->
             true => "write all digits of a whole number, such as 1000".into(),
             false => "write a whole number, such as 4".into(),
         })
-    } else if error.to_string().contains("<FLEET.toml>")
-        && error.kind() == ErrorKind::MissingRequiredArgument
-    {
-        Some("a recipe to begin with is examples/fleet/recipe.toml of the sources".into())
     } else if error.to_string().contains("invalid IP address syntax") {
         Some("write an address in digits, such as 127.0.0.1".into())
     } else {
@@ -369,10 +369,6 @@ mod tests {
             ("explain gemm stream", Some("`fizeau explain` takes <CASE> alone")),
             ("suites quick", Some("`fizeau suites` takes options alone")),
             ("load self-test x", Some("`fizeau load self-test` takes options alone")),
-            (
-                "fleet simulate",
-                Some("a recipe to begin with is examples/fleet/recipe.toml of the sources"),
-            ),
             ("fleet collect a --to s", Some("write --store DIR")),
             ("fleet drift a --html x", Some(FLEET[0].1)),
             ("fleet survey a --format html", Some(FLEET[1].1)),

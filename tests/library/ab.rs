@@ -125,3 +125,75 @@ fn all_pairs_slower_is_not_cleared_by_a_screening_that_went_the_other_way() {
     assert!(matches!(row.fate, Fate::Unclear | Fate::Slower), "{row:?}");
     assert!(row.ratio.is_some_and(|ratio| ratio > 1.2), "{row:?}");
 }
+
+/// A bench whose every pair of one case is disturbed, and which ends after some measurements.
+struct Busy {
+    measured: usize,
+    ends_after: usize,
+    repeats: Vec<usize>,
+    disturbed: Option<usize>,
+}
+
+impl Pairs for Busy {
+    type Error = Infallible;
+
+    fn measure(&mut self, side: Arm, cases: &[usize]) -> Result<Vec<Found>, Infallible> {
+        self.measured += 1;
+        let slower = if side == Arm::B { 1.1 } else { 1.0 };
+        let found = |&case: &usize| match self.disturbed == Some(case) && self.measured > 4 {
+            true => Found::Disturbed("had 40 % of its cores".into()),
+            false => Found::Time(Seconds(slower)),
+        };
+        Ok(cases.iter().map(found).collect())
+    }
+
+    fn repeat(&mut self, case: usize, why: &str) {
+        assert!(why.contains("had 40 % of its cores"), "{why}");
+        self.repeats.push(case);
+    }
+
+    fn ended(&self) -> Option<String> {
+        (self.measured >= self.ends_after).then(|| "its budget of 10.00 s ended".into())
+    }
+}
+
+impl Busy {
+    fn trial(ends_after: usize, disturbed: Option<usize>) -> (ab::Trial, Busy) {
+        let mut busy = Busy { measured: 0, ends_after, repeats: Vec::new(), disturbed };
+        let ids = ["gemm/f32", "gemm/f64"].map(str::to_owned);
+        let Ok(trial) = ab::run(&ids, Settings::default(), &mut busy);
+        (trial, busy)
+    }
+}
+
+#[test]
+fn what_is_disturbed_is_repeated_and_the_repetitions_are_counted() {
+    let (trial, busy) = Busy::trial(usize::MAX, Some(1));
+    assert_eq!(busy.repeats.len(), 15 * (ab::ATTEMPTS as usize - 1), "{:?}", busy.repeats);
+    assert!(busy.repeats.iter().all(|case| *case == 1));
+    assert_eq!(trial.repeated as usize, busy.repeats.len());
+    assert_eq!([trial.rows[0].fate, trial.rows[1].fate], [Fate::Slower, Fate::Unclear]);
+    assert_eq!(trial.ended, None);
+}
+
+/// An end leaves what was decided, looks once at the pairs that there are, and never calls a case
+/// decided that is not.
+#[test]
+fn a_trial_that_is_ended_says_what_is_decided_so_far() {
+    for ends_after in 0..24 {
+        let (trial, busy) = Busy::trial(ends_after, None);
+        assert!(busy.measured <= ends_after, "nothing is measured after the end");
+        let is_whole = ends_after >= 4 + 2 * 2 * 5;
+        assert_eq!(trial.ended.is_none(), is_whole, "{ends_after}: {:?}", trial.ended);
+        for row in &trial.rows {
+            let is_decided = row.pairs >= 4;
+            let expected = if is_decided { Fate::Slower } else { Fate::Unclear };
+            assert_eq!(row.fate, expected, "{ends_after}: {row:?}");
+            let note = row.note.as_deref().unwrap_or_default();
+            assert_eq!(note.contains("the trial ended"), !is_decided, "{row:?}");
+        }
+        let document = fizeau_report::trial(&trial, &["a".into(), "b".into()], &[]);
+        let is_said = format!("{document:?}").contains("The trial ended early: its budget of");
+        assert_eq!(is_said, !is_whole);
+    }
+}

@@ -3,7 +3,8 @@
 
 use crate::program::{Place, Said, say};
 use fizeau_record::store;
-use std::{fs, os::unix::fs::PermissionsExt};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{fs, os::unix::fs::PermissionsExt, process::Stdio, thread, time::Duration};
 
 /// A few cases.
 const FEW: &str = "stream/{read,copy}/{16,32}KiB/*";
@@ -65,6 +66,36 @@ fn what_got_slower_fails_and_what_got_faster_does_not() {
     let faster = ab(&place, "slow=1.1,seed=1", "seed=2", &[]);
     assert_eq!(faster.code, Some(0), "{}{}", faster.out, faster.err);
     assert!(faster.out.contains("faster"), "{}", faster.out);
+}
+
+/// The end that was asked for comes, with what is decided so far; and so does that of Ctrl-C, which
+/// says where the records are and that the trial cannot be continued.
+#[test]
+fn a_budget_or_an_interruption_ends_it_with_what_is_decided() {
+    let place = Place::new();
+    let said = ab(&place, "seed=1", "slow=1.1,seed=2", &["--budget", "1ms"]);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("The trial ended early: its budget of 1.000 ms ended"), "{words}");
+    assert!(said.err.contains("It ends after"), "{}", said.err);
+    say(&mut place.fizeau(["ab", FEW, "--program", "x", "--budget", "1"])).ended(2);
+
+    let place = Place::new();
+    let devices = ["--device", "fake:seed=1", "--device", "fake:slow=1.1,seed=2"];
+    let given = ["ab", FEW, "--suite", "tiny.toml", "--out", "trial"];
+    let mut command = place.fizeau(given.into_iter().chain(devices));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    while !place.path("trial/00003-b").exists() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process");
+    kill_process(pid, Signal::INT).expect("it is asked to end");
+    let ended = child.wait_with_output().expect("it ends");
+    let [out, err] = [&ended.stdout, &ended.stderr].map(|text| String::from_utf8_lossy(text));
+    assert_eq!(ended.status.code(), Some(130), "{out}{err}");
+    assert!(out.contains("it was interrupted") && out.contains("records of "), "{out}");
+    assert!(err.contains("it cannot be continued") && err.contains("--budget"), "{err}");
 }
 
 #[test]

@@ -17,12 +17,16 @@
 //!    wrong finding in each direction. A candidate is cleared only where its whole interval lies
 //!    within the least effect on both sides; else it is unclear.
 //!
+//! A caller can end a trial before ([`Pairs::ended`]): the look that would have come next is the
+//! last, with the pairs that there are. No look is added, so that the bound holds.
+//!
 //! This module decides; the caller measures ([`Pairs`]). docs/appendix/error-rates.md has what the
 //! rules cost, simulated.
 
 use crate::compare::judge::{self, Direction, Group, Judged, Observed, Rule};
 use fizeau_domain::{
     stats::student::{self, Variance},
+    text::counted,
     units::Seconds,
     verdict::Verdict,
 };
@@ -39,7 +43,7 @@ pub const ERROR_RATE: f64 = 0.02;
 pub const LOOKS: [(u32, f64); 3] = [(5, 0.25), (9, 0.25), (15, 0.5)];
 
 /// How often a pair is measured again where others' work disturbed it.
-const ATTEMPTS: u32 = 3;
+pub const ATTEMPTS: u32 = 3;
 
 /// Fewer pairs than these are not tested: most of them were disturbed.
 const PAIRS_MIN: usize = 4;
@@ -75,15 +79,25 @@ pub trait Pairs {
     /// Why measuring ended.
     type Error;
 
-    /// Measures cases from scratch on one side, in this order; one result for each.
+    /// Measures cases from scratch on one side, in this order; one result for each, fewer where the
+    /// measurement was [ended](Pairs::ended).
     ///
     /// # Errors
     ///
     /// Where nothing more can be measured.
     fn measure(&mut self, side: Arm, cases: &[usize]) -> Result<Vec<Found>, Self::Error>;
 
-    /// Told before each round of pairs: its number from 1 on, and how many candidates it has.
-    fn round(&mut self, _number: u32, _candidates: usize) {}
+    /// Told before each round of pairs: its number from 1 on, and its candidates.
+    fn round(&mut self, _number: u32, _candidates: &[usize]) {}
+
+    /// Told before a pair of a case is measured again, with what disturbed it.
+    fn repeat(&mut self, _case: usize, _why: &str) {}
+
+    /// Why nothing more is to be measured, in words; asked before each measurement. `None` where
+    /// the trial goes its whole way.
+    fn ended(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What to judge by.
@@ -174,6 +188,10 @@ pub struct Trial {
     pub rows: Vec<JudgedCase>,
     /// Groups of cases of which many changed in the same direction.
     pub groups: Vec<Group>,
+    /// Pairs that were measured again because other work disturbed them.
+    pub repeated: u32,
+    /// Why it ended before every candidate was decided or had all its pairs, in words.
+    pub ended: Option<String>,
 }
 
 impl Trial {
@@ -196,7 +214,8 @@ impl Trial {
     }
 }
 
-/// Screens all cases and looks at the candidates.
+/// Screens all cases and looks at the candidates. Where it is [ended](Pairs::ended) before, the
+/// next look is the last.
 ///
 /// # Errors
 ///
@@ -204,15 +223,18 @@ impl Trial {
 pub fn run<P: Pairs>(ids: &[String], settings: Settings, pairs: &mut P) -> Result<Trial, P::Error> {
     let random = Rand64::new(u128::from(settings.seed) << 64 | 0xab);
     let cases = (0..ids.len()).map(|_| State::default()).collect();
-    let mut course = Course { settings, cases, random };
+    let mut course = Course { settings, cases, random, repeated: 0, ended: None };
     course.screen(pairs)?;
     let mut round = 0;
     for (until, share) in LOOKS {
-        while round < until && course.active().next().is_some() {
+        while round < until && course.ended.is_none() && course.active().next().is_some() {
             round += 1;
             course.round(round, pairs)?;
         }
         course.look(share);
+        if course.ended.is_some() {
+            break;
+        }
     }
     Ok(course.end(ids))
 }
@@ -273,6 +295,8 @@ struct Course {
     settings: Settings,
     cases: Vec<State>,
     random: Rand64,
+    repeated: u32,
+    ended: Option<String>,
 }
 
 impl Course {
@@ -284,13 +308,34 @@ impl Course {
         (0..self.cases.len()).filter(|&at| self.cases[at].is_active())
     }
 
+    /// Measures one pair of some cases; `None` where the trial ends before the pair does.
+    fn pair<P: Pairs>(
+        &mut self,
+        order: [Arm; 2],
+        cases: &[usize],
+        pairs: &mut P,
+    ) -> Result<Option<[Vec<Found>; 2]>, P::Error> {
+        let mut found = [Vec::new(), Vec::new()];
+        for (side, found) in order.into_iter().zip(&mut found) {
+            self.ended = pairs.ended();
+            if self.ended.is_some() {
+                return Ok(None);
+            }
+            *found = pairs.measure(side, cases)?;
+            if found.len() < cases.len() {
+                self.ended = pairs.ended().or_else(|| Some("a measurement ended early".into()));
+                return Ok(None);
+            }
+        }
+        Ok(Some(found))
+    }
+
     /// All cases as A, B, B, A.
     fn screen<P: Pairs>(&mut self, pairs: &mut P) -> Result<(), P::Error> {
         for order in [[Arm::A, Arm::B], [Arm::B, Arm::A]] {
             let cases: Vec<usize> =
                 (0..self.cases.len()).filter(|&at| self.cases[at].fate.is_none()).collect();
-            let first = pairs.measure(order[0], &cases)?;
-            let second = pairs.measure(order[1], &cases)?;
+            let Some([first, second]) = self.pair(order, &cases, pairs)? else { return Ok(()) };
             for ((&at, one), other) in cases.iter().zip(&first).zip(&second) {
                 let (a, b) = if order[0] == Arm::A { (one, other) } else { (other, one) };
                 let log = self.cases[at].pair(a, b);
@@ -317,7 +362,7 @@ impl Course {
     /// One fresh pair of each candidate.
     fn round<P: Pairs>(&mut self, number: u32, pairs: &mut P) -> Result<(), P::Error> {
         let mut cases: Vec<usize> = self.active().collect();
-        pairs.round(number, cases.len());
+        pairs.round(number, &cases);
         self.shuffle(&mut cases);
         for at in cases {
             // Alternating within a case; which side begins differs from case to case.
@@ -325,15 +370,18 @@ impl Course {
                 true => [Arm::A, Arm::B],
                 false => [Arm::B, Arm::A],
             };
-            for _ in 0..ATTEMPTS {
-                let first = pairs.measure(order[0], &[at])?;
-                let second = pairs.measure(order[1], &[at])?;
-                let (Some(one), Some(other)) = (first.first(), second.first()) else { break };
+            for attempt in 1..=ATTEMPTS {
+                let Some(found) = self.pair(order, &[at], pairs)? else { return Ok(()) };
+                let [Some(one), Some(other)] = [found[0].first(), found[1].first()] else { break };
                 let (a, b) = if order[0] == Arm::A { (one, other) } else { (other, one) };
                 let log = self.cases[at].pair(a, b);
                 self.cases[at].logs.extend(log);
                 if log.is_some() || self.cases[at].fate.is_some() {
                     break;
+                }
+                if attempt < ATTEMPTS {
+                    self.repeated += 1;
+                    pairs.repeat(at, self.cases[at].note.as_deref().unwrap_or_default());
                 }
             }
         }
@@ -379,7 +427,7 @@ impl Course {
     fn end(self, ids: &[String]) -> Trial {
         let rule = Rule { threshold: self.settings.least_effect, false_discoveries: 0.0 };
         let rows: Vec<JudgedCase> =
-            ids.iter().zip(self.cases).map(|(id, case)| row(id, case)).collect();
+            ids.iter().zip(self.cases).map(|(id, case)| row(id, case, &self.ended)).collect();
         let observed: Vec<Observed> = rows
             .iter()
             .map(|row| Observed { id: row.id.clone(), counts: true, ..Observed::default() })
@@ -397,11 +445,12 @@ impl Course {
         };
         let judged: Vec<Judged> = rows.iter().map(judged).collect();
         let groups = judge::groups(&observed, &judged, &rule);
-        Trial { settings: self.settings, rows, groups }
+        let Course { settings, repeated, ended, .. } = self;
+        Trial { settings, rows, groups, repeated, ended }
     }
 }
 
-fn row(id: &str, case: State) -> JudgedCase {
+fn row(id: &str, case: State, ended: &Option<String>) -> JudgedCase {
     let test = case.test();
     let mean = |logs: &[f64]| {
         (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
@@ -411,7 +460,14 @@ fn row(id: &str, case: State) -> JudgedCase {
         [(mean - reach).exp(), (mean + reach).exp()]
     });
     let fate = case.fate.unwrap_or(Fate::Unclear);
+    let is_screened = case.is_candidate;
     let note = match (fate, interval) {
+        (Fate::Unclear, _) if ended.is_some() => Some(match (is_screened, case.logs.len()) {
+            (false, _) => "the trial ended before it was screened".to_owned(),
+            (true, pairs) => {
+                format!("the trial ended after {} of it", counted(pairs, "pair"))
+            }
+        }),
         (Fate::Unclear, Some(_)) => Some("15 pairs do not decide it".to_owned()),
         (Fate::Unclear, None) => case.note.or(Some("too few pairs were left alone".to_owned())),
         (Fate::Broken | Fate::NotMeasured, _) => case.note,

@@ -8,7 +8,7 @@ const COLUMNS: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
     Column { key: "verdict", title: "B is", weight: Weight::Essential },
     Column { key: "ratio", title: "B / A", weight: Weight::Essential },
-    Column { key: "ratio_low", title: "from", weight: Weight::Useful },
+    Column { key: "ratio_low", title: "95 % from", weight: Weight::Useful },
     Column { key: "ratio_high", title: "to", weight: Weight::Useful },
     Column { key: "pairs", title: "pairs", weight: Weight::Useful },
     Column { key: "note", title: "note", weight: Weight::Detail },
@@ -17,6 +17,7 @@ const COLUMNS: &[Column] = &[
 /// What a trial found, in reading order. `sides` says what A and B are.
 pub fn document(trial: &Trial, sides: &[String; 2], warnings: &[String]) -> Document {
     let mut blocks = vec![Block::Text(outcome(trial))];
+    blocks.extend(early_end(trial).map(Block::Warning));
     blocks.extend(remedy(trial).map(Block::Text));
     blocks.push(Block::Facts(facts(trial)));
     let groups = trial.groups.iter().map(super::comparison::group);
@@ -49,6 +50,15 @@ fn outcome(trial: &Trial) -> String {
     format!("{found}: of {}, {}.", trial.rows.len(), counts.join(", "))
 }
 
+/// That a trial ended before its time, and what that leaves.
+fn early_end(trial: &Trial) -> Option<String> {
+    let why = trial.ended.as_ref()?;
+    Some(format!(
+        "The trial ended early: {why}. What was decided until then stands, with the same error \
+         rates; every other case is unclear."
+    ))
+}
+
 /// What to do where cases could not be decided.
 fn remedy(trial: &Trial) -> Option<String> {
     let unclear = trial.count(Fate::Unclear);
@@ -56,6 +66,10 @@ fn remedy(trial: &Trial) -> Option<String> {
     let rows = trial.rows.iter().filter(|row| row.fate == Fate::Unclear);
     let mut widths: Vec<f64> = rows.filter_map(width).filter(|width| width.is_finite()).collect();
     widths.sort_by(f64::total_cmp);
+    let to_decide = match trial.ended {
+        Some(_) => "give it more time (--budget)",
+        None => "end other work on the machine",
+    };
     let reach = widths.get(widths.len() / 2).map(|width| {
         let effect = trial.settings.least_effect * 100.0;
         format!(
@@ -66,8 +80,8 @@ fn remedy(trial: &Trial) -> Option<String> {
     });
     (unclear > 0).then(|| {
         format!(
-            "{} not decided.{} To decide: end other work on the machine and measure fewer cases \
-             again, or ask for a larger --least-effect.",
+            "{} not decided.{} To decide: {to_decide} and measure fewer cases again, or ask for a \
+             larger --least-effect.",
             agreed_count(unclear),
             reach.unwrap_or_default()
         )
@@ -81,14 +95,19 @@ fn agreed_count(count: usize) -> String {
 
 fn method(trial: &Trial) -> String {
     let settings = trial.settings;
+    let repeated = match trial.repeated as usize {
+        0 => "No pairs were".to_owned(),
+        count => format!("{} {}", counted(count, "pair"), agreed(count, "was", "were")),
+    };
     format!(
-        "B / A is the ratio of times in fresh pairs: above one is slower. A case counts as slower \
-         when its pairs refute that it is slower by no more than {:.1} %. The probability that any \
-         case is called slower wrongly is {:.1} % or less over all cases and looks together. \
-         \"cleared\": the whole interval from fresh pairs lies within the least effect; \
-         \"unclear\": fresh pairs decide neither; \"no candidate\": the two pairs of the screening \
-         showed no more than the least effect, and nothing was measured after them. Order of \
-         measurements: seed {}.",
+        "B / A is the ratio of times in fresh pairs: above one is slower. \"95 % from .. to\" is \
+         the interval that holds it with a confidence of 95 %. A case counts as slower when its \
+         pairs refute that it is slower by no more than {:.1} %. The probability that any case is \
+         called slower wrongly is {:.1} % or less over all cases and looks together. \"cleared\": \
+         the whole interval from fresh pairs lies within the least effect; \"unclear\": fresh \
+         pairs decide neither; \"no candidate\": the two pairs of the screening showed no more \
+         than the least effect, and nothing was measured after them. {repeated} measured again \
+         because other work disturbed them. Order of measurements: seed {}.",
         settings.least_effect * 100.0,
         settings.error_rate * 100.0,
         settings.seed

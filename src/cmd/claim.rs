@@ -10,7 +10,7 @@ use crate::data::Catalogue;
 use clap::{Args, ValueEnum};
 use fizeau_domain::model::Model;
 use fizeau_projection::{
-    claim::{Answer, Claim, ClaimFile, Named, TEXT_MAX, Verdict, judge},
+    claim::{Answer, Claim, ClaimFile, Named, Reading, TEXT_MAX, Verdict, judge},
     project::Layout,
 };
 use fizeau_record::file;
@@ -34,7 +34,7 @@ pub struct ClaimArgs {
         ]
     )]
     pub from: Option<PathBuf>,
-    /// The part: h200, mi300x
+    /// The part: h200, mi300x [default: the one that the figure's text names]
     #[arg(long, value_name = "PART")]
     pub on: Option<String>,
     /// GPUs of the figure, or sockets of a host
@@ -152,10 +152,11 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let catalogue = Catalogue::load(global.data.as_deref())?;
     let mut models: BTreeMap<String, Model> = BTreeMap::new();
     let mut judged = Vec::new();
-    for claim in claims(args, &catalogue)? {
+    for mut claim in claims(args, &catalogue)? {
         // Of a command line it is the only one, and errors name its words.
+        let name = claim.name().to_owned();
         let usage = |why: String| match args.from {
-            Some(_) => Usage(format!("{}: {why}", claim.name())),
+            Some(_) => Usage(format!("{name}: {why}")),
             None => Usage(why),
         };
         let model = match &claim.model {
@@ -169,17 +170,37 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
                 }
             }),
         };
+        let mut notes = Vec::new();
         let part = match &claim.on {
             Some(on) => {
                 let found = parts::part_called(&catalogue, "--on", on);
-                Some(found.map_err(|Usage(why)| usage(why))?.0)
+                let (part, note) = found.map_err(|Usage(why)| usage(why))?;
+                notes.extend(note);
+                Some(part)
             }
-            None => None,
+            None => match parts::part_in(&catalogue, &claim.value).transpose() {
+                Ok(None) => None,
+                Ok(Some((part, name))) => {
+                    let names = [part.id.as_str(), &part.name, &part.vendor];
+                    let reading = Reading::of(&claim.value, &names).ok();
+                    claim.gpus = claim.gpus.or(reading.and_then(|reading| reading.devices));
+                    let gpus = claim.gpus.map(|count| format!(" --gpus {count}"));
+                    let gpus = gpus.unwrap_or_default();
+                    notes.push(format!("the text names {name}: --on {}{gpus} taken", part.id));
+                    claim.on = Some(part.id.clone());
+                    Some(part)
+                }
+                Err(why) => {
+                    let command = format!("fizeau claim \"{}\" --on PART", claim.value);
+                    return Err(usage(format!("{why}: write {command}")).into());
+                }
+            },
         };
         let layout = claim.layout.as_ref().map(|text| text.parse::<Layout>()).transpose();
         let layout = layout.map_err(usage)?;
-        let verdict = judge(&claim, &Named { part, model, layout, links: &catalogue.links })
+        let mut verdict = judge(&claim, &Named { part, model, layout, links: &catalogue.links })
             .map_err(usage)?;
+        verdict.arithmetic.splice(0..0, notes);
         let is_unnamed = claim.on.is_none() && args.from.is_none() && args.fail_on.is_empty();
         if is_unnamed && verdict.answer == Answer::CannotTell {
             let why = "name the hardware that the figure is of: --on h200 (`fizeau devices \

@@ -53,6 +53,94 @@ pub fn part_called<'a>(
     }
 }
 
+/// The one part of the catalogue that a sentence names, as [`part_called`] takes names, with the
+/// words that name it; `None` where it names none.
+///
+/// # Errors
+/// In words, where it names several, or one name may be several parts.
+pub fn part_in<'a>(
+    catalogue: &'a Catalogue,
+    text: &str,
+) -> Option<Result<(&'a fizeau_domain::spec::Part, String), String>> {
+    let is_sign = |c: char| !c.is_alphanumeric();
+    let words: Vec<&str> = text
+        .split([' ', '/', '(', ')', ':', ','])
+        .map(|word| word.trim_matches(is_sign))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut found: Vec<(&fizeau_domain::spec::Part, String)> = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        // The longest name that begins here: "RTX 4090 D" is no RTX 4090.
+        if without_count(words[at]).is_empty() {
+            at += 1;
+            continue;
+        }
+        let names = (1..=NAME_WORDS.min(words.len() - at)).rev();
+        let named =
+            names.map(|count| (count, words[at..at + count].join(" "))).find(|(_, name)| {
+                let id = spelled(without_count(name));
+                id.contains(|c: char| c.is_ascii_digit()) && is_begun(catalogue, &id)
+            });
+        let Some((count, name)) = named else {
+            if let Some(ids) = longer_ids(catalogue, without_count(words[at])) {
+                return Some(Err(format!("{} may be {}", words[at], ids.join(", "))));
+            }
+            at += 1;
+            continue;
+        };
+        at += count;
+        let name = without_count(&name).to_owned();
+        match part_called(catalogue, "--on", &name) {
+            Ok((part, _)) if found.iter().all(|(other, _)| other.id != part.id) => {
+                found.push((part, name));
+            }
+            Ok(_) => {}
+            Err(Usage(why)) => return Some(Err(why)),
+        }
+    }
+    match found.len() {
+        0 | 1 => found.pop().map(Ok),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
+            Some(Err(format!("the text names several parts ({})", names.join(", "))))
+        }
+    }
+}
+
+/// Words of the longest name of a part: "RTX PRO 6000 Max-Q".
+const NAME_WORDS: usize = 4;
+
+/// Whether a part has this id or one that it begins.
+fn is_begun(catalogue: &Catalogue, id: &str) -> bool {
+    let rest = |part: &fizeau_domain::spec::Part| part.id.strip_prefix(id).map(str::to_owned);
+    let mut rests = catalogue.parts.iter().filter_map(rest);
+    !id.is_empty() && rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// The ids that a word begins without being one: "MI300" is mi300a or mi300x.
+fn longer_ids<'a>(catalogue: &'a Catalogue, word: &str) -> Option<Vec<&'a str>> {
+    /// Shorter words begin many ids by chance.
+    const LETTERS_MIN: usize = 4;
+    let id = spelled(word);
+    let is_name = id.len() >= LETTERS_MIN
+        && id.starts_with(|c: char| c.is_ascii_lowercase())
+        && id.ends_with(|c: char| c.is_ascii_digit());
+    let ids = catalogue.parts.iter().map(|part| part.id.as_str());
+    let longer: Vec<&str> = ids.filter(|other| is_name && other.starts_with(&id)).collect();
+    (!longer.is_empty()).then_some(longer)
+}
+
+/// "8xH100" without the number before it.
+fn without_count(name: &str) -> &str {
+    match name.split_once(['x', 'X']) {
+        Some((count, part)) if !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit()) => {
+            part
+        }
+        _ => name,
+    }
+}
+
 /// Words of vendors before the names of parts.
 const VENDORS: [&str; 6] = ["nvidia", "amd", "instinct", "tesla", "geforce", "radeon"];
 
@@ -117,4 +205,47 @@ pub fn hardware(catalogue: &Catalogue, name: &str, is_published: bool) -> anyhow
         });
     }
     Ok(hardware)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a sentence names, by the part's id.
+    fn named(catalogue: &Catalogue, text: &str) -> Result<Option<(String, String)>, String> {
+        let found = part_in(catalogue, text).transpose()?;
+        Ok(found.map(|(part, name)| (part.id.clone(), name)))
+    }
+
+    #[test]
+    fn every_part_of_the_catalogue_is_found_in_a_sentence_by_its_whole_name() {
+        let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+        for part in &catalogue.parts {
+            if !part.id.contains(|c: char| c.is_ascii_digit()) {
+                continue;
+            }
+            let name = part.id.replace('-', " ").to_uppercase();
+            for text in [format!("{name} has 1 TB/s"), format!("1 TB/s on 8x {name} (measured)")] {
+                let found = named(&catalogue, &text).expect("one part");
+                let found = found.map(|(id, _)| id);
+                assert_eq!(found.as_deref(), Some(part.id.as_str()), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_names_no_part_or_several_is_not_guessed() {
+        let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+        for text in
+            ["4.8 TB/s", "busbw 480 on 8 GPUs", "PCIe Gen5 x16 63 GB/s", "NVLink 5: 1.8 TB/s"]
+        {
+            assert_eq!(named(&catalogue, text), Ok(None), "{text}");
+        }
+        let h100 = named(&catalogue, "busbw 480 on 8xH100").expect("one part");
+        assert_eq!(h100, Some(("h100-sxm".into(), "H100".into())));
+        let two = named(&catalogue, "an H200 has 1.4x the bandwidth of H100").expect_err("two");
+        assert!(two.contains("several parts (H200, H100)"), "{two}");
+        let open = named(&catalogue, "MI300 has 5.3 TB/s").expect_err("one of two");
+        assert!(open.contains("MI300 may be mi300a, mi300x"), "{open}");
+    }
 }

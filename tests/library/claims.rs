@@ -277,3 +277,34 @@ fn a_file_of_claims_says_what_is_wrong_with_it() {
         assert!(why.contains(words), "{words}: {why}");
     }
 }
+
+/// A figure that is possible under a condition alone says the condition in its first words, and one
+/// that states the condition, or needs none, does not.
+#[test]
+fn what_a_possible_figure_depends_on_stands_in_the_answer() {
+    let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+    for (value, on, gpus, only) in [
+        ("1979 TFLOPS FP16", "h100-sxm", None, Some("with structured sparsity")),
+        ("1979 TFLOPS FP16 with sparsity", "h100-sxm", None, None),
+        ("989 TFLOPS FP16", "h100-sxm", None, None),
+        ("4.8 TB/s", "h200-sxm", None, None),
+        ("NVLink 1.8 TB/s", "gb200", None, Some("as both directions together")),
+        ("NVLink 1.8 TB/s both ways", "gb200", None, None),
+        ("1.8 TB/s", "h20", None, None),
+        ("1.8 TB/s", "a100-sxm4-40", None, None),
+        ("busbw 480", "h200-sxm", Some(8), Some("with a switch that sums")),
+        ("busbw 360", "h200-sxm", Some(8), None),
+    ] {
+        let claim = Claim { value: value.into(), on: Some(on.into()), gpus, ..Claim::default() };
+        let verdict = judged(&catalogue, &claim).expect("it is understood");
+        let found = verdict.only.as_deref().unwrap_or_default();
+        assert_eq!(only.is_some(), !found.is_empty(), "{value} on {on}: {verdict:?}");
+        let only = only.unwrap_or_default();
+        assert!(found.starts_with(only), "{value} on {on}: {found}");
+        let document = fizeau_report::verdicts(&[(claim, verdict)]);
+        let said = document.title.contains(&format!("possible only {only}"));
+        assert_eq!(said, !only.is_empty(), "{}", document.title);
+        let name = if gpus.is_some() { "on 8 x " } else { " on " };
+        assert!(format!("{document:?}").contains(&format!("{name}{on}")), "{document:?}");
+    }
+}

@@ -205,7 +205,7 @@ fn a_claim_that_cannot_be_read_is_a_clear_error() {
     }
     let shown = fizeau(&["claim", "1,979 TFLOP/s fp8", "--on", "h200", "--format", "csv"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("\"1,979 TFLOP/s fp8\",h200,possible"), "{shown}");
+    assert!(shown.contains("\"1,979 TFLOP/s fp8\",h200,,possible"), "{shown}");
 }
 
 #[test]

@@ -7,7 +7,9 @@ const COLUMNS: &[Column] = &[
     Column { key: "claim", title: "claim", weight: Weight::Essential },
     Column { key: "value", title: "figure", weight: Weight::Essential },
     Column { key: "on", title: "on", weight: Weight::Essential },
+    Column { key: "gpus", title: "GPUs", weight: Weight::Useful },
     Column { key: "answer", title: "answer", weight: Weight::Essential },
+    Column { key: "only", title: "only", weight: Weight::Useful },
     Column { key: "of_light", title: "of the bound", weight: Weight::Essential },
     Column { key: "of_serial", title: "of L1", weight: Weight::Useful },
     Column { key: "why", title: "why", weight: Weight::Machine },
@@ -25,8 +27,8 @@ pub fn document(judged: &[(Claim, Verdict)]) -> Document {
         blocks.push(Block::Table(table(judged)));
     }
     for (claim, verdict) in judged {
-        blocks.push(Block::Heading(name(claim)));
-        blocks.push(Block::Text(format!("{}: {}.", capital(verdict), verdict.why)));
+        blocks.push(Block::Heading(name(claim, judged.len())));
+        blocks.push(Block::Text(format!("{}: {}.", capital(&answer(verdict)), verdict.why)));
         blocks.extend(verdict.arithmetic.iter().cloned().map(Block::Text));
         if !verdict.missing.is_empty() {
             let missing = verdict.missing.join("; ");
@@ -42,7 +44,7 @@ pub fn document(judged: &[(Claim, Verdict)]) -> Document {
     }
     Document {
         title: match judged {
-            [(claim, verdict)] => format!("{}: {}", claim.value, verdict.answer),
+            [(claim, verdict)] => format!("{}: {}", claim.value, answer(verdict)),
             many => format!("{} claims: {}", many.len(), counts(many)),
         },
         subtitle: "L0: the hard limit. L1: a perfect engine that does one operation after \
@@ -61,15 +63,26 @@ fn counts(judged: &[(Claim, Verdict)]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn name(claim: &Claim) -> String {
+/// What a claim is about; of several claims the table has the number of GPUs.
+fn name(claim: &Claim, of: usize) -> String {
     let on = claim.on.as_deref().unwrap_or("hardware that is not named");
+    let several = claim.gpus.filter(|count| *count > 1 && of == 1);
+    let gpus = several.map(|count| format!("{count} x ")).unwrap_or_default();
     let model = claim.model.as_ref().map(|model| format!("{model} ")).unwrap_or_default();
     let id = if claim.id.is_empty() { String::new() } else { format!("{}: ", claim.id) };
-    format!("{id}{model}{} on {on}", claim.value)
+    format!("{id}{model}{} on {gpus}{on}", claim.value)
 }
 
-fn capital(verdict: &Verdict) -> String {
-    let words = verdict.answer.to_string();
+/// The answer with the condition that it depends on.
+fn answer(verdict: &Verdict) -> String {
+    let only = verdict.only.as_ref().filter(|_| verdict.answer == Answer::Possible);
+    only.map_or_else(
+        || verdict.answer.to_string(),
+        |condition| format!("{} only {condition}", verdict.answer),
+    )
+}
+
+fn capital(words: &str) -> String {
     let (first, rest) = words.split_at(1);
     first.to_uppercase() + rest
 }
@@ -82,7 +95,9 @@ fn table(judged: &[(Claim, Verdict)]) -> Table {
             Cell::Code(claim.id.clone()),
             Cell::Text(claim.value.clone()),
             text(&claim.on),
+            claim.gpus.map_or(Cell::Absent, |count| Cell::Count(count.into())),
             Cell::Text(verdict.answer.to_string()),
+            text(&verdict.only),
             share(verdict.of_light),
             share(verdict.of_serial),
             Cell::Text(verdict.why.clone()),

@@ -84,7 +84,9 @@ pub fn judge(part: &Part, reading: &Reading, rate: f64, devices: Option<u32>) ->
     } else {
         (Answer::Possible, format!("it is {of_most} of what these links carry"))
     };
-    verdict(answer, why, share, lines)
+    let needs_switch = answer == Answer::Possible && rate > inside;
+    let only = needs_switch.then(|| "with a switch that sums (in-network reduction)".into());
+    Verdict { only, ..verdict(answer, why, share, lines) }
 }
 
 /// Over a network each device's interface carries (k - 1) / (n - 1) of the bus bandwidth, with k

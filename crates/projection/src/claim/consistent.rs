@@ -154,7 +154,7 @@ pub fn check(part: &Part, reading: &Reading, found: Verdict) -> Verdict {
         _ => answer,
     };
     let why = format!("{}; the figure alone: {}", whys.join("; "), found.why);
-    Verdict { answer, why, ..found }
+    Verdict { answer, only: None, why, ..found }
 }
 
 /// Transfers of one pin: of a GPU's memory, or of a host's modules.

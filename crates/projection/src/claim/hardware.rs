@@ -45,7 +45,15 @@ pub const NO_PEAK: &str = "the vendor's number of it, in the catalogue (docs/add
 const NO_TYPE: &str = "element type: fp8, bf16, ...";
 
 pub fn verdict(answer: Answer, why: String, share: f64, arithmetic: Vec<String>) -> Verdict {
-    Verdict { answer, why, of_light: Some(share), of_serial: None, arithmetic, missing: Vec::new() }
+    Verdict {
+        answer,
+        only: None,
+        why,
+        of_light: Some(share),
+        of_serial: None,
+        arithmetic,
+        missing: Vec::new(),
+    }
 }
 
 /// A figure beside a stated peak, and the most that the part may do.

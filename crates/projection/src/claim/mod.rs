@@ -34,6 +34,7 @@ pub use statement::{Per, Statement};
 
 use crate::project::{Layout, layout::DEVICES_MAX, sweep::TOKENS_MAX};
 use fizeau_domain::{
+    dtype::Dtype,
     model::Model,
     spec::{Part, part::LinkFile},
 };
@@ -158,6 +159,9 @@ impl std::fmt::Display for Answer {
 pub struct Verdict {
     /// In one word or two.
     pub answer: Answer,
+    /// A condition that the text does not state and without which it is not possible: "with
+    /// structured sparsity". `None` where it is possible as it stands, and for other answers.
+    pub only: Option<String>,
     /// Why, in a sentence.
     pub why: String,
     /// The figure over the bound, where there is one.
@@ -175,6 +179,7 @@ impl Verdict {
     fn cannot_tell(why: impl Into<String>, missing: impl Into<String>) -> Verdict {
         Verdict {
             answer: Answer::CannotTell,
+            only: None,
             why: why.into(),
             of_light: None,
             of_serial: None,
@@ -220,7 +225,10 @@ pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
     claim.check(&reading)?;
     let mut verdict = match named.part {
         Some(part) => {
-            let found = of_part(&claim, &reading, part, named)?;
+            let mut found = of_part(&claim, &reading, part, named)?;
+            if found.answer == Answer::Possible && found.only.is_none() {
+                found.only = unstated_condition(&claim, &reading, part, named)?;
+            }
             consistent::check(part, &reading, found)
         }
         None => without_part(&reading, named, claim.devices(&reading)),
@@ -327,6 +335,39 @@ fn of_part(
     })
 }
 
+/// The conditions without which a possible figure is not possible, where its text is silent about
+/// them: each is found by judging the figure again with the condition ruled out.
+fn unstated_condition(
+    claim: &Claim,
+    reading: &Reading,
+    part: &Part,
+    named: &Named<'_>,
+) -> Result<Option<String>, String> {
+    let is_arithmetic = matches!(reading.statement, Statement::Arithmetic(..));
+    let is_link = matches!(reading.statement, Statement::Link(_));
+    let mut without = Vec::new();
+    if is_arithmetic && reading.is_sparse.is_none() {
+        let dense = Reading { is_sparse: Some(false), ..reading.clone() };
+        without.push((dense, "with structured sparsity"));
+    }
+    if is_arithmetic && reading.accumulate.is_none() {
+        let in_f32 = Reading { accumulate: Some(Dtype::F32), ..reading.clone() };
+        without.push((in_f32, "where products are accumulated in fp16"));
+    }
+    if is_link && reading.beside.ways.is_none() {
+        let mut one_way = reading.clone();
+        one_way.beside.ways = Some(wire::Ways::One);
+        without.push((one_way, "as both directions together"));
+    }
+    let mut needed = Vec::new();
+    for (reading, condition) in without {
+        if of_part(claim, &reading, part, named)?.answer != Answer::Possible {
+            needed.push(condition);
+        }
+    }
+    Ok((!needed.is_empty()).then(|| needed.join(" and ")))
+}
+
 /// A rate that does not say what it is of is judged as memory, and put beside everything else of
 /// the part that has its unit.
 fn unnamed(
@@ -349,6 +390,9 @@ fn unnamed(
     found.arithmetic.extend(lines);
     if let Some(how) = is_same.filter(|_| !reading.is_measured) {
         found.why = format!("true, as {how}; as memory {}", found.why);
+        if found.answer != Answer::Possible {
+            found.only = Some("as the rate of a link".into());
+        }
         found.answer = Answer::Possible;
     } else if !part.wires.is_empty() {
         found.missing.push("what the figure is of: memory taken".into());

@@ -140,6 +140,7 @@ pub fn judge(share: Share) -> Verdict {
     };
     Verdict {
         answer,
+        only: None,
         why,
         of_light: Some(percent / 100.0),
         of_serial: None,

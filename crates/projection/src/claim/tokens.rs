@@ -168,6 +168,7 @@ impl<'a> Case<'a> {
     fn finish(self, answer: Answer, why: String) -> Verdict {
         Verdict {
             answer,
+            only: None,
             why,
             of_light: None,
             of_serial: None,
@@ -204,6 +205,7 @@ impl<'a> Case<'a> {
         self.missing.push("a config.json whose context holds these tokens: --model PATH".into());
         Some(Verdict {
             answer: Answer::CannotTell,
+            only: None,
             why: "the model's context does not hold these tokens".into(),
             of_light: None,
             of_serial: None,

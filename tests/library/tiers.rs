@@ -71,6 +71,35 @@ fn text(word: &str) -> Cell {
     Cell::Text(word.into())
 }
 
+/// The first sentence of a comparison says which machine is the fastest and by how much, by the
+/// same rates as the table; one machine alone is compared with nothing.
+#[test]
+fn the_first_sentence_says_which_machine_is_faster_and_by_how_much() {
+    let first = |hardware: Vec<Hardware>| {
+        let document = report::projection(&sides(hardware));
+        let words = document.blocks.iter().find_map(|block| match block {
+            Block::Text(words) => Some(words.clone()),
+            _ => None,
+        });
+        (words.expect("a sentence"), document)
+    };
+    let [h100, h200] = ["h100-sxm", "h200-sxm"].map(|id| part(id, true));
+    let (words, document) = first(vec![h100.clone(), h200.clone()]);
+    let rates = cells(table(&document, "ranking"), "gpu_output_tokens_per_second");
+    let [Cell::Number(most, _), Cell::Number(other, _)] = rates[..] else {
+        panic!("{rates:?}");
+    };
+    let ratio = most / other;
+    let expected =
+        format!("h200-sxm is {ratio:.2} times as fast as h100-sxm ({other:.0}): {most:.0}");
+    assert!(ratio > 1.05 && words.starts_with(&expected), "{words}, not {expected}");
+    let twin = Hardware { name: "twin".into(), ..h100.clone() };
+    let (words, _) = first(vec![h100.clone(), twin]);
+    assert!(words.starts_with("h100-sxm is as fast as twin"), "{words}");
+    let (words, _) = first(vec![h100]);
+    assert!(words.starts_with("h100-sxm: run tp1"), "{words}");
+}
+
 #[test]
 fn parts_whose_figures_rest_on_unlike_things_are_ranked_by_l1() {
     // The same part twice: only in one of them is anything known beyond its datasheet.

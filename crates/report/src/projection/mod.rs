@@ -179,8 +179,8 @@ fn tiers(by: By) -> String {
         "L0: the hard limit. L1: a perfect engine that does one operation after the other. L2: \
          each operation at the efficiency that the record shows, or, where it has none, that \
          others published of the part. TTFT, E2EL, rates, cost and energy are of {of}. They \
-         include no queueing and no overhead of an engine. RPS and cost count prefill; tokens a \
-         second of a user and of a GPU are those of decode."
+         include no queueing and no overhead of an engine. RPS, cost and \"a GPU\" count prefill; \
+         \"a user\" and \"a GPU in decode\" are tokens a second of decode alone."
     )
 }
 

@@ -30,7 +30,7 @@ pub const POINTS: &[Column] = &[
     Column { key: "ttft_seconds", title: "TTFT", weight: Weight::Useful },
     Column { key: "e2el_seconds", title: "E2EL", weight: Weight::Useful },
     Column { key: "user_tokens_per_second", title: "a user", weight: Weight::Essential },
-    Column { key: "gpu_tokens_per_second", title: "a GPU", weight: Weight::Essential },
+    Column { key: "gpu_tokens_per_second", title: "a GPU in decode", weight: Weight::Essential },
     Column { key: "requests_per_second", title: "RPS", weight: Weight::Useful },
     Column { key: "decode_bound", title: "decode by", weight: Weight::Detail },
     Column { key: "prefill_bound", title: "prefill by", weight: Weight::Detail },

@@ -130,12 +130,39 @@ pub fn blocks(projection: &Projection) -> Vec<Block> {
     let ranking = Ranking::of(projection);
     let unlike = projection.sides.iter().filter_map(|side| unlike_layouts(projection, side));
     let warnings = ranking.why(projection).into_iter().chain(unlike);
-    let mut blocks: Vec<Block> = words(projection, &ranking).into_iter().map(Block::Text).collect();
+    let lead = fastest(projection, &ranking).into_iter();
+    let mut blocks: Vec<Block> = lead.chain(words(projection, &ranking)).map(Block::Text).collect();
     blocks.extend(warnings.map(Block::Warning));
     if projection.sides.len() > 1 {
         blocks.push(Block::Table(table(projection, &ranking)));
     }
     blocks
+}
+
+/// Which of several machines is the fastest, and by how much; none where nothing ranks them.
+fn fastest(projection: &Projection, ranking: &Ranking<'_>) -> Option<String> {
+    /// Rates whose ratio is within this of one are said to be equal, as two decimals show them.
+    const EQUAL: f64 = 0.005;
+    let by = ranking.by?;
+    let output = projection.demand.scenario.output;
+    let rated = ranking.sides.iter().filter_map(|(side, point)| {
+        Some((side.offer.hardware.name.as_str(), rate((*point)?, output, by)))
+    });
+    let mut rated: Vec<(&str, f64)> = rated.collect();
+    rated.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let ((name, most), others) = rated.split_first()?;
+    let each = others.iter().map(|(other, rate)| match most / rate - 1.0 {
+        more if more <= EQUAL => format!("as fast as {other} ({rate:.0})"),
+        more => format!("{:.2} times as fast as {other} ({rate:.0})", more + 1.0),
+    });
+    let each = each.collect::<Vec<_>>().join(" and ");
+    let tier = if by == By::Serial { ", by L1" } else { "" };
+    (!others.is_empty()).then(|| {
+        format!(
+            "{name} is {each}: {most:.0} output tokens/s of a GPU with prefill, each at its best \
+             operating point{tier}."
+        )
+    })
 }
 
 /// The limits that are asked for, in words: `TTFT 1 s, TPOT 20 ms`.

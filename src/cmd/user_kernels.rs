@@ -176,6 +176,9 @@ impl Starter {
 /// # Errors
 /// [`Usage`] where one cannot be loaded, with the reason.
 pub fn check(args: &PlanArgs, device: &str, global: &Global) -> anyhow::Result<()> {
+    // What the files alone show is said whole, and not in the last words of a process.
+    let read = args.kernel.iter().try_for_each(|path| UserFile::read(path).map(drop));
+    read.map_err(Usage)?;
     let mut command = command(InChild::Load, args.suite()?, device, &args.kernel, None, global)?;
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let ended = command.output().context("cannot start a process for a user's kernel")?;

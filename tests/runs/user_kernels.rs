@@ -126,6 +126,9 @@ fn each_fault_has_its_outcome_and_spoils_no_other_case() {
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
     assert!(matches!(outcome(&place, "right"), Outcome::Measured(_)));
     assert!(matches!(outcome(&place, "portable"), Outcome::Measured(_)));
+    // Whose results are wrong reads what they should have been.
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("computes: GEMM: C = A B with A of 64 x 80"), "{words}");
     let failed = |kernel: &str| match outcome(&place, kernel) {
         Outcome::Failed { failure, error, .. } => (failure, error),
         other => panic!("{kernel}: {other:?}"),
@@ -192,7 +195,11 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     let gpu = gpu.replace("right\"", "right\", threads = 128");
     refused("b.cu", &gpu, "choose a GPU by --device");
     let said = run(&place, &["--kernel", "a.so"]);
+    let least = "kernels = [{ operation = \"stream/copy\", name = \"mine\", entry = \"my_copy\" }]";
     assert!(said.code == Some(3) && said.err.contains("a.toml"), "{}", said.err);
+    assert!(said.err.contains(least), "what the file has to hold: {}", said.err);
+    let said = run(&place, &["--kernel", "nothere.so"]);
+    assert!(said.code == Some(3) && said.err.contains("nothere.so"), "{}", said.err);
 }
 
 #[test]

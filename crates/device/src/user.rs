@@ -59,7 +59,12 @@ impl UserFile {
         let bytes = read.map_err(|error| format!("{shown}: {error}"))?;
         let beside = path.with_extension("toml");
         let text = file::read_text(&beside, SECTION_MAX).map_err(|error| {
-            format!("{}, which says how {shown} is launched: {error}", beside.display())
+            let place = beside.display();
+            let why = format!("{place}, which says how {shown} is launched: {error}");
+            match beside.exists() {
+                true => why,
+                false => format!("{why}; for one kernel it holds:\n{}", least_section(form)),
+            }
         })?;
         let section = user::section(&text, &shown.to_string(), form)
             .map_err(|why| format!("{}: {why}", beside.display()))?;
@@ -121,6 +126,18 @@ impl UserFile {
     pub fn has(&self, kernel: &KernelName) -> bool {
         self.told.names.contains(&kernel.0)
     }
+}
+
+/// The least that has to stand beside a file of kernels.
+fn least_section(form: Form) -> String {
+    let (head, more) = match form {
+        Form::Library => ("", ""),
+        Form::Text | Form::Image => ("targets = [\"sm_90a\"]\n", ", threads = 256"),
+    };
+    format!(
+        "{head}kernels = [{{ operation = \"stream/copy\", name = \"mine\", entry = \
+         \"my_copy\"{more} }}]"
+    )
 }
 
 /// Calls into users' libraries: how many have begun, and how many have ended.

@@ -91,8 +91,8 @@ fn of_shares(explained: &Explained<'_>) -> String {
     );
     let before = tighter(limits, tier).map(|(_, most)| {
         format!(
-            " It is {:.0} % at most: the limit of the algorithm also counts what these units move \
-             through their caches, and exponentials, of which no datasheet speaks.",
+            " It is {:.0} % at most: exponentials, or traffic through the caches, take longer than \
+             this limit, which does not count them.",
             most * 100.0
         )
     });
@@ -499,7 +499,7 @@ fn instruction(p: &InstructionPoint) -> String {
 }
 
 /// How the result of a case is verified, before timing and after.
-fn check(point: &Point) -> &'static str {
+pub fn check(point: &Point) -> &'static str {
     match point {
         Point::Stream(_) => "every element, with the same operation in f64 on the host.",
         Point::Instruction(_) => "the value and the number of rounds at the end, exactly.",

@@ -8,14 +8,15 @@ use super::{
     chart::measurements,
     consistency, fused,
     headline_sensors::{power_fact, throttling_fact},
+    reasons,
 };
 use fizeau_domain::{
     case::{
         AttentionKind, Collective, CollectivePoint, Launching, Point, StreamOperation, Transfer,
     },
     dtype::Dtype,
-    outcome::{Measurement, Taker},
-    spec::{self, Bound, Tier},
+    outcome::Measurement,
+    spec::{Bound, Tier},
     units::{BytesPerSecond, FlopsPerSecond},
 };
 use fizeau_record::{Record, guard::FASTER_THAN_LIGHT};
@@ -139,89 +140,19 @@ fn with_reasons(
     measurement: &Measurement,
     share: Option<f64>,
 ) -> Of {
-    let is_low = share.is_some_and(|share| share < LOW);
-    let reasons = if is_low { reasons(record, measurement) } else { Vec::new() };
-    let of = match reasons.is_empty() {
-        true => of,
-        false => format!("{of}: {}", reasons.join(", ")),
-    };
-    (of, FactLimit { reasons, ..limit })
-}
-
-/// Threads wait for a moment now and then on an idle machine too; from this share on others took
-/// the CPU.
-const WAITED_MIN: f64 = 0.05;
-
-/// The least time is named where it is below this share of the median: what the machine can do then
-/// differs from what it did.
-const BEST_MIN: f64 = 0.8;
-
-/// What keeps a case from its limit, where the record has it: a quota, other processes, what held
-/// the clock down, a virtual machine, a busy machine, CPUs that the run was not given.
-fn reasons(record: &Record, measurement: &Measurement) -> Vec<String> {
-    let environment = &record.header.environment;
-    let device = &record.header.device;
-    let is_host = device.backend == "host";
-    let light = measurement.tier.and_then(|tier| measurement.light(tier));
-    let is_memory = light.is_none_or(|light| light.bound == Bound::Memory);
-    let mut reasons = Vec::new();
-    if measurement.held_by_quota() {
-        let of = environment.cpu_quota.map(|quota| format!(" of {quota:.2} CPUs"));
-        reasons.push(format!("CPU quota{}", of.unwrap_or_default()));
-    } else if let Some(waited) = measurement.waited.filter(|waited| *waited >= WAITED_MIN) {
-        reasons.push(format!("other processes took {:.0} % of its CPU time", waited * 100.0));
-    } else if measurement.taken_by() == Some(Taker::Processes) {
-        reasons.push("other processes took CPU time".to_owned());
+    if share.is_none_or(|share| share >= LOW) {
+        return (of, limit);
     }
-    if let Some(stolen) = measurement.stolen.filter(|stolen| *stolen >= WAITED_MIN) {
-        reasons.push(format!("the hypervisor took {:.0} % of its CPU time", stolen * 100.0));
-    }
-    let least = measurement.summary.min / measurement.summary.median;
-    if least < BEST_MIN {
-        reasons.push(format!("its best sample took {:.0} % of the median", least * 100.0));
-    }
-    let held = measurement.telemetry.iter().flat_map(|seen| &seen.held_by);
-    let held: Vec<&str> = held.map(String::as_str).collect();
-    if !held.is_empty() {
-        reasons.push(format!("clock held down by {}", held.join(", ")));
-    }
-    if let Some(under) = &device.virtualised {
-        reasons.push(match is_host {
-            true => format!("virtual machine ({under})"),
-            false => format!("virtualised ({under})"),
-        });
-    }
-    reasons.extend(tighter_limit(measurement));
-    // Memory's limit is that of whole sockets; arithmetic's is that of the cores that worked.
-    reasons.extend(of_socket(record).filter(|_| is_memory));
-    let busy = environment.busy_load();
-    reasons.extend(busy.filter(|_| is_host).map(|load| format!("load average {load:.1}")));
-    reasons
-}
-
-/// What binds a case before the limit that its share is of.
-fn tighter_limit(one: &Measurement) -> Option<String> {
-    let (tighter, most) = spec::tighter(&one.speed_of_light, one.tier?)?;
-    let what = match tighter.bound {
-        Bound::Cache => "what its units move through their caches allows",
-        Bound::Exp => "exponentials allow",
-        Bound::Memory | Bound::Compute | Bound::Link => "its own work allows",
-    };
-    Some(format!("{what} {:.0} % at most", most * 100.0))
-}
-
-/// Which part of the host a run had, where it was not all of a socket's cores.
-pub fn of_socket(record: &Record) -> Option<String> {
-    let environment = &record.header.environment;
-    let device = &record.header.device;
-    let online = environment.cpus_online.unwrap_or(0).max(environment.cpus);
-    match online > environment.cpus {
-        _ if device.backend != "host" => None,
-        true => Some(format!("{} of {online} CPUs", environment.cpus)),
-        false => {
-            device.virtualised.as_ref().map(|_| format!("{} of a socket's cores", device.units))
+    let [sized, others] = reasons::of_low_share(record, measurement);
+    let words = match (sized.as_slice(), others.as_slice()) {
+        ([], []) => return (of, limit),
+        ([], some) | (some, []) => some.join(", "),
+        (sized, others) => {
+            format!("{}; of unknown size: {}", sized.join(", "), others.join(", "))
         }
-    }
+    };
+    let reasons = [sized, others].concat();
+    (format!("{of}: {words}"), FactLimit { reasons, ..limit })
 }
 
 /// The longest chain beyond all caches that the TLBs still reach; none where no chain was that

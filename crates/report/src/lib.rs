@@ -42,6 +42,7 @@ pub mod nvbandwidth;
 mod own_kernels;
 mod projection;
 mod rank;
+mod reasons;
 mod regime;
 mod reproduce;
 mod reproduction;

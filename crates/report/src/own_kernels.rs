@@ -2,12 +2,12 @@
 //! run with `--kernel` was asked for.
 
 use super::{
-    Block, Cell, Column, Table, Weight, case_table::rate, chart::measurements,
+    Block, Cell, Column, Table, Weight, case_table::rate, chart::measurements, explain,
     summary::user_kernels,
 };
 use fizeau_domain::{
-    case::Case,
-    outcome::{Measurement, Outcome},
+    case::{Case, Point},
+    outcome::{Failure, Measurement, Outcome},
 };
 use fizeau_record::Record;
 
@@ -35,7 +35,31 @@ pub fn blocks(record: &Record, rows_max: usize) -> Vec<Block> {
     if more > 0 {
         blocks.push(Block::Note(format!("{more} more of your kernels' cases are in the report")));
     }
+    blocks.extend(tasks(record).into_iter().map(Block::Note));
     blocks
+}
+
+/// Operations that are named again where a kernel's results are wrong.
+const TASKS_MAX: usize = 3;
+
+/// What the kernels of the user have to compute whose results are wrong, once for each point.
+fn tasks(record: &Record) -> Vec<String> {
+    let is_host = record.header.device.backend == "host";
+    let mut points: Vec<Point> = Vec::new();
+    for outcome in &record.outcomes {
+        let Outcome::Failed { case, failure: Failure::WrongResult, .. } = outcome else { continue };
+        if is_own(record, case) && !points.contains(&case.point) {
+            points.push(case.point);
+        }
+    }
+    let task = |point: &Point| {
+        let (computes, check) = (explain::measured(point, is_host), explain::check(point));
+        format!(
+            "What {point} computes: {computes} What is checked: {check} docs/your-kernel.md has \
+             the layouts."
+        )
+    };
+    points.iter().take(TASKS_MAX).map(task).collect()
 }
 
 fn is_own(record: &Record, case: &Case) -> bool {

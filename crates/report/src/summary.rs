@@ -6,7 +6,8 @@ use super::{
     ceiling::memory_peak,
     chart::measurements,
     consistency,
-    headline::{beside_own_best, best_attention, facts, of_socket},
+    headline::{beside_own_best, best_attention, facts},
+    reasons::of_socket,
     severity::Remarks,
     unknown::{Unknown, of_record},
 };

@@ -44,6 +44,14 @@ pub fn addresses(devices: &Path, on_the_bus: OnTheBus) -> Vec<String> {
     found
 }
 
+/// Whether the bus can be read and has no display and no accelerator of a vendor, with an output or
+/// without one.
+pub fn is_without(devices: &Path, vendor: OnTheBus) -> bool {
+    let can_be_read = fs::read_dir(devices).is_ok_and(|mut entries| entries.next().is_some());
+    let any = OnTheBus { classes: &[0x0300, 0x0302, 0x0380, 0x1200], ..vendor };
+    can_be_read && addresses(devices, any).is_empty()
+}
+
 /// What it means that a driver shows no GPU and the user hides none: it is broken where the bus has
 /// some, and else there is nothing to measure.
 pub fn none_shown(devices: &Path, on_the_bus: OnTheBus, maker: &str, remedy: &str) -> DeviceError {
@@ -77,6 +85,9 @@ mod tests {
         add("0000:00:00.0", "0x10de", "0x060400");
         add("0000:17:00.1", "0x10de", "0x040300");
         add("0000:03:00.0", "0x1002", "0x030000");
+        assert!(!is_without(&tree.path().join("none"), NVIDIA), "a bus that cannot be read");
+        assert!(is_without(tree.path(), NVIDIA));
+        assert!(!is_without(tree.path(), AMD), "a display may be what is meant");
         assert!(matches!(told(), DeviceError::NoDevice { .. }), "{:?}", told());
         add("0000:65:00.0", "0x10de", "0x030200");
         add("0000:17:00.0", "0x10de", "0x030000");

@@ -32,7 +32,7 @@ use fizeau_domain::{
     verdict::Verdict,
 };
 use fizeau_judge::{
-    accept::{Level, at_rest::AtRest, changes, dcgm},
+    accept::{Level, Report, at_rest::AtRest, changes, dcgm, profile::Kind},
     evidence,
 };
 use fizeau_record::file;
@@ -178,6 +178,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let mut kept = Kept::begin(args, level, &groups)?;
     kept.keep_earlier()?;
     let bundle = args.bundle.begin(kept.out.as_deref())?;
+    warn(&groups, level, &drivers, &mut kept);
     let at_rest = at_rest(&groups, drivers, args.shared);
     kept.passive = at_rest.judge(&state, level);
     kept.boards = state.boards();
@@ -212,17 +213,7 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
             dcgm,
         })
     });
-    if global.json {
-        output::print_json(&report)?;
-    } else if args.one_line {
-        output::write_out(&acceptance::one_line(&report))?;
-    } else {
-        let text = document::lines_in_window(&acceptance::text(&report), global);
-        output::write_out(&text)?;
-        if let Some(out) = &kept.out {
-            output::say(&format!("records and {}: {}", files::VERDICT, output::shown(out)));
-        }
-    }
+    say(&report, args, global, kept.out.as_deref())?;
     // Whoever waits for the verdict has it now, whatever else could not be written.
     let unwritten = [closed.and_then(Result::err), kept.textfile_error.take()];
     let unwritten: Vec<anyhow::Error> = unwritten.into_iter().flatten().collect();
@@ -235,6 +226,37 @@ pub fn run(args: &AcceptArgs, global: &Global) -> anyhow::Result<ExitCode> {
         (verdict @ Verdict::Fail, _) | (verdict, true) => verdict.exit_code(),
         (_, false) => exit::COULD_NOT_RUN,
     }))
+}
+
+/// Prints the verdict in the form that was asked for.
+fn say(
+    report: &Report,
+    args: &AcceptArgs,
+    global: &Global,
+    out: Option<&Path>,
+) -> anyhow::Result<()> {
+    if global.json {
+        output::print_json(report)?;
+    } else if args.one_line {
+        output::write_out(&acceptance::one_line(report))?;
+    } else {
+        output::write_out(&document::lines_in_window(&acceptance::text(report), global))?;
+        if let Some(out) = out {
+            output::say(&format!("records and {}: {}", files::VERDICT, output::shown(out)));
+        }
+    }
+    Ok(())
+}
+
+/// Says before anything is measured that a profile can pass nothing, and notes drivers without a
+/// GPU.
+fn warn(groups: &[Group], level: Level, drivers: &Drivers, kept: &mut Kept<'_>) {
+    let profiles = groups.iter().map(|group| &group.profile);
+    let derived = profiles.filter(|one| one.kind == Kind::Derived && !one.checks.is_empty());
+    for profile in derived.filter(|_| level > Level::Passive) {
+        output::say(&acceptance::cannot_pass(&profile.name));
+    }
+    drivers.without_gpus.iter().for_each(|words| kept.note(words.clone()));
 }
 
 /// Longest JSON of a diagnostic, in bytes.

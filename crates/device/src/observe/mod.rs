@@ -11,7 +11,10 @@ mod ring;
 
 pub use identity::identity;
 
-use crate::BACKENDS;
+use crate::{
+    BACKENDS, Backend,
+    pci::{self as bus, OnTheBus},
+};
 use fizeau_domain::node_state::{Gpu, Hiding, NodeState};
 use fizeau_record::file;
 pub use host::busy;
@@ -76,8 +79,42 @@ pub fn add_drivers(state: &mut NodeState) -> Drivers {
     Drivers {
         broken_sensors: sensors.map(|error| error.to_string()).collect(),
         broken: broken.map(|error| error.to_string()).collect(),
-        without_devices: BACKENDS.iter().filter_map(|one| one.without_devices()).collect(),
+        without_devices: silent(true).filter_map(|one| one.without_devices()).collect(),
+        without_gpus: silent(false).filter_map(|one| without_gpus(one)).collect(),
     }
+}
+
+/// Backends whose driver shows no device: those where that is a question, or those where it is not,
+/// since the user hides nothing and the PCI bus has no such GPU.
+fn silent(is_question: bool) -> impl Iterator<Item = &'static dyn Backend> {
+    let is_open = |one: &'static dyn Backend| match vendor(one) {
+        // A Jetson's GPU is on no PCI bus.
+        Some((on_the_bus, _)) if !(cfg!(target_arch = "aarch64") && one.name() == "cuda") => {
+            let devices = Path::new(bus::DEVICES);
+            one.hiding().is_some() || !bus::is_without(devices, on_the_bus)
+        }
+        _ => true,
+    };
+    BACKENDS.iter().copied().filter(move |one| is_open(*one) == is_question)
+}
+
+/// Whose GPUs a backend measures.
+fn vendor(backend: &'static dyn Backend) -> Option<(OnTheBus, &'static str)> {
+    match backend.name() {
+        "cuda" => Some((bus::NVIDIA, "NVIDIA")),
+        "hip" => Some((bus::AMD, "AMD")),
+        _ => None,
+    }
+}
+
+/// What is said of a driver that is installed where no GPU for it is.
+fn without_gpus(backend: &'static dyn Backend) -> Option<String> {
+    backend.without_devices()?;
+    let (_, maker) = vendor(backend)?;
+    Some(format!(
+        "a driver of {maker} is installed, and the PCI bus has no such GPU: nothing to judge, \
+         unless a profile says how many there should be (gpus = N)"
+    ))
 }
 
 /// Adds what a driver tells of one of its GPUs alone; nothing where there is no such driver or GPU.
@@ -108,8 +145,10 @@ fn hiding() -> Vec<Hiding> {
 pub struct Drivers {
     /// Of those that do not work.
     pub broken: Vec<String>,
-    /// Of those that work and show no device.
+    /// Of those that work and show no device, where there may be one.
     pub without_devices: Vec<String>,
+    /// Of those that work and show no device, where the PCI bus has none.
+    pub without_gpus: Vec<String>,
     /// Of those that work, while what reads the sensors of their devices does not.
     pub broken_sensors: Vec<String>,
 }

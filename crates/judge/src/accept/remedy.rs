@@ -31,13 +31,11 @@ impl Lack {
     const fn remedy(self) -> &'static str {
         match self {
             Lack::Quiet => {
-                "end what else runs on this machine (jobs, containers, agents) and run it again; \
-                 --budget 10min leaves time for more repeats"
+                "end what else runs on this machine and run it again, with --budget 10min"
             }
             Lack::Quota => "run it without the CPU quota of this container or job",
             Lack::Floor => {
-                "name a --profile that can pass nodes, or make one from runs of good nodes by \
-                 `fizeau profile learn`: a floor from the speed of light passes none"
+                "name a --profile that can pass a node, or make one by `fizeau profile learn`"
             }
             Lack::Repeats => "run it again with a longer --budget or --level full",
             Lack::State => "see below what could not be read or is to be looked at",
@@ -45,8 +43,8 @@ impl Lack {
     }
 }
 
-/// What to do so that more can be decided: for the lack that most undecided checks have, then for
-/// the next one. None where every check is decided.
+/// What to do so that more can be decided: for the lack that most undecided checks have. None where
+/// every check is decided.
 pub fn remedy(report: &Report) -> Option<String> {
     let open = || report.checks.iter().filter(|one| one.verdict == Verdict::Inconclusive);
     let count =
@@ -54,8 +52,7 @@ pub fn remedy(report: &Report) -> Option<String> {
     let mut lacks: Vec<(usize, Lack)> =
         Lack::ALL.into_iter().map(|lack| (count(lack), lack)).filter(|(of, _)| *of > 0).collect();
     lacks.sort_by_key(|(of, lack)| (std::cmp::Reverse(*of), *lack));
-    let words: Vec<&str> = lacks.iter().take(2).map(|(_, lack)| lack.remedy()).collect();
-    (!words.is_empty()).then(|| words.join("; then "))
+    lacks.first().map(|(_, lack)| lack.remedy().to_owned())
 }
 
 #[cfg(test)]
@@ -82,6 +79,7 @@ mod tests {
         ] {
             let lack = Lack::of(&undecided(cause, is_measured), kind);
             assert!(lack.remedy().contains(words), "{cause:?}: {}", lack.remedy());
+            assert!(lack.remedy().len() < 80, "a line of a terminal: {}", lack.remedy());
         }
         let unknown = Judged { floor_source: None, ..undecided(None, true) };
         assert_eq!(Lack::of(&unknown, Kind::Learnt), Lack::Floor, "it has no reference");

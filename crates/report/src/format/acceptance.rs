@@ -5,7 +5,7 @@ use fizeau_domain::{
     text::{VERDICT_LINE_MAX, agreed, counted, xml},
     verdict::Verdict,
 };
-use fizeau_judge::accept::{Judged, Report, remedy};
+use fizeau_judge::accept::{Judged, Level, Report, profile::Kind, remedy};
 use std::fmt::Write as _;
 
 /// The text has at most this many lines.
@@ -40,6 +40,9 @@ pub fn text(report: &Report) -> String {
         agreed(count(Verdict::Fail), "fails", "fail"),
         count(Verdict::Inconclusive)
     )];
+    if report.profile_kind == Kind::Derived && report.level > Level::Passive {
+        lines.push(cannot_pass(&report.profile));
+    }
     lines.push(match (report.verdict, report.action) {
         (Verdict::Pass, _) => {
             "do: nothing; the node is fit for work as far as this level sees".into()
@@ -49,7 +52,7 @@ pub fn text(report: &Report) -> String {
         }
         (Verdict::Fail, None) => "do: take the node out of service and look at what failed".into(),
         (_, _) if !report.complete => match remedy(report) {
-            Some(remedy) => format!("do: {remedy}; it did not finish, so run it again"),
+            Some(remedy) => format!("do: {remedy} (it did not finish)"),
             None => "do: run it again; the acceptance did not finish".into(),
         },
         (_, _) => match remedy(report) {
@@ -77,6 +80,15 @@ pub fn text(report: &Report) -> String {
     let mark = if report.stub { STUB } else { "" };
     let shown = |line: &String| format!("{}{mark}\n", shorten(&clean(line), VERDICT_LINE_MAX));
     lines.iter().map(shown).collect()
+}
+
+/// That a profile of floors from the speed of light passes no node, and how to get one that does.
+pub fn cannot_pass(profile: &str) -> String {
+    format!(
+        "profile {profile} can fail a node and never pass it: its floors are shares of limits. \
+         --profile takes one that can: a name from `fizeau profile show`, or a file that `fizeau \
+         profile learn` makes of runs of good nodes"
+    )
 }
 
 fn word(verdict: Verdict) -> String {
@@ -228,7 +240,7 @@ fn label(text: &str) -> String {
 mod tests {
     use super::*;
     use fizeau_domain::node_state::Board;
-    use fizeau_judge::accept::{FORMAT, Level, cause::Cause, profile::Kind};
+    use fizeau_judge::accept::{FORMAT, cause::Cause};
     use std::collections::BTreeMap;
 
     fn report(verdicts: &[Verdict]) -> Report {
@@ -287,6 +299,13 @@ mod tests {
         );
         assert!(line.ends_with("; cause: a memory stack -> RESET_GPU"), "{line}");
         assert!(line.contains("with an end; cause"), "nothing is cut: {line}");
+        // Who measures with floors that pass nothing reads so before what to do.
+        let derived = Report { profile_kind: Kind::Derived, ..report(&[Pass, Inconclusive]) };
+        let lines: Vec<String> = super::text(&derived).lines().map(str::to_owned).collect();
+        assert!(lines[1].contains("never pass it") && lines[1].contains("profile learn"));
+        assert!(lines[2].starts_with("do: "), "{lines:?}");
+        let at_rest = super::text(&Report { level: Level::Passive, ..derived });
+        assert!(!at_rest.contains("never pass"), "{at_rest}");
         let open = super::text(&Report { complete: false, ..report(&[Pass]) }.concluded());
         assert!(open.starts_with("INCONCLUSIVE") && open.contains("run it again"), "{open}");
     }

@@ -179,11 +179,7 @@ pub fn stated(
             (false, None) => format!("closed loop, {} at once", plan.concurrency.unwrap_or(1)),
         };
         let time = match &sketch.schedule {
-            Schedule::Moments(moments) => {
-                let last = moments.last().copied().unwrap_or(0.0);
-                // Shorter ones are told to the millisecond.
-                format!("about {}", Seconds(if last < 10.0 { last } else { last.round() }).human())
-            }
+            Schedule::Moments(moments) => of_moments(moments, plan.warmup as usize),
             Schedule::Places(_, Some(until)) => {
                 format!("no longer than {}", Seconds(*until).human())
             }
@@ -197,6 +193,21 @@ pub fn stated(
         ));
     }
     Ok(lines)
+}
+
+/// How long a level of known moments takes, and how much of that its warm-up does.
+fn of_moments(moments: &[f64], warmup: usize) -> String {
+    // Shorter ones are told to the millisecond.
+    let human = |time: f64| Seconds(if time < 10.0 { time } else { time.round() }).human();
+    let last = moments.last().copied().unwrap_or(0.0);
+    match moments.get(warmup).filter(|_| warmup > 0) {
+        None => format!("about {}", human(last)),
+        Some(first) => format!(
+            "about {}: the warm-up takes {} of it (--warmup N), and --duration counts the rest",
+            human(last),
+            human(*first)
+        ),
+    }
 }
 
 /// Where rows go.

@@ -77,7 +77,8 @@ pub struct SendArgs {
     /// or as many as are answered in --duration]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub requests: Option<u64>,
-    /// How long a level lasts, without its warm-up [default: 60s]
+    /// How long a level is measured [default: 60s]. Its warm-up comes before, and takes --warmup /
+    /// rate: 50 requests at 4 a second are 12.5 s
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
     /// Requests at the beginning of each level that are not measured

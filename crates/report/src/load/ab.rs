@@ -85,7 +85,7 @@ pub fn document(trial: &Trial) -> Document {
         counted(trial.answered(Arm::A) as usize, "request"),
         trial.answered(Arm::B)
     );
-    Document { title: format!("B against A: {} under load", trial.model), subtitle, blocks }
+    Document { title: format!("B against A: model {} under load", trial.model), subtitle, blocks }
 }
 
 /// The first sentence: in what B differs.

@@ -55,6 +55,11 @@ const FAILED: &[Column] = &[
 /// What each level met.
 pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Levels of load".into()), Block::Table(levels(named))];
+    blocks.push(Block::Note(
+        "goodput: requests a second that keep every limit of --slo. \"TPOT / server's\": the time \
+         of a token as the client saw it over the server's own, where the server states it."
+            .into(),
+    ));
     if named.iter().any(|one| one.level.offered.is_closed()) {
         blocks.push(Block::Note(
             "In a closed loop a request is sent when an earlier one has ended: a slow server is \

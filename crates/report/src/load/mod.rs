@@ -95,7 +95,7 @@ fn titled(
     blocks: Vec<Block>,
 ) -> Document {
     let models: Vec<&str> = results.iter().filter_map(|one| one.source.model.as_deref()).collect();
-    let model = models.first().copied().unwrap_or("a model");
+    let model = models.first().map_or("A model".to_owned(), |model| format!("Model {model}"));
     let title = match join {
         Some(join) => format!(
             "{model} under load, beside {} on {}",

@@ -26,7 +26,7 @@ pub enum ReportFormat {
     Terminal,
     /// For issues, wikis and READMEs.
     Markdown,
-    /// Every case on a line, in SI units.
+    /// Every case on a line, in SI units; docs/record-format.md says what each column is.
     Csv,
     /// All derived numbers, in SI units.
     Json,

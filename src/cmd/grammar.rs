@@ -98,7 +98,7 @@ const OWN: &[&str] = &[
     // accept, verify, profile, fleet
     "level", "sign", "redact", "redact-key", "dcgm", "one-line", "shared", "signer", "base",
     "expected", "stratum", "until", "combine", "from-records", "dependence", "retest", "csv",
-    "html", "store", "inconclusive", "fleets",
+    "html", "store", "inconclusive", "fleets", "print-recipe",
     // claim, reproduce
     "context", "acceptance", "fail-on", "id", "list", "check",
     // project, shapes

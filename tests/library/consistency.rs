@@ -146,6 +146,18 @@ fn a_run_of_which_most_figures_are_noisy_or_disturbed_says_so_first() {
     let words = first_words(&noisy);
     assert!(words.starts_with("Do not quote these figures: of "), "{words}");
     assert!(words.contains("scatter by more than 5 %"), "{words}");
+    // No praise stands beside it; how many cases were measured is a sentence of its own.
+    let document = fizeau_report::run(&noisy);
+    let texts: Vec<&str> = document
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            fizeau_report::Block::Text(words) => Some(words.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(!texts[0].contains("measured.") && !texts[1].contains("omplete"), "{texts:?}");
+    assert!(texts[1].contains(" measured"), "{texts:?}");
     let mut disturbed: Record = synthetic::record();
     synthetic::measured_in(&mut disturbed).for_each(|one| one.available = Some(0.5));
     let words = first_words(&disturbed);

@@ -9,7 +9,7 @@ use fizeau_domain::{
     outcome::{Failure, Measurement, Outcome, Telemetry},
     spec::{Bound, Properties, SpeedOfLight, Tier},
     text::is_hidden,
-    units::{BytesPerSecond, Seconds},
+    units::{BytesPerSecond, Megahertz, Seconds},
 };
 use fizeau_judge::compare::{Comparison, Options};
 use fizeau_record::{CURRENT, Line, Record};
@@ -36,6 +36,65 @@ fn every_format_of_a_run() {
     insta::assert_snapshot!("run.csv", shown(ReportFormat::Csv));
     insta::assert_snapshot!("run.json", shown(ReportFormat::Json));
     insta::assert_snapshot!("run.html", shown(ReportFormat::Html));
+}
+
+/// An operation at fewer sizes than a curve needs is drawn as bars, one for each kernel, and what a
+/// curve shows is not drawn twice.
+#[test]
+fn operations_without_a_curve_are_bars() {
+    let record = synthetic::record();
+    let bars = report::bars(&record);
+    let cases = bars.iter().flat_map(|chart| &chart.groups).map(|group| group.bars.len()).sum();
+    let is_swept = |one: &&Measurement| {
+        matches!(one.case.point, Point::Stream(_) | Point::Latency(_) | Point::Collective(_))
+    };
+    let measured: Vec<&Measurement> =
+        record.outcomes.iter().filter_map(Outcome::measured).collect();
+    let least = measured.iter().filter(|one| !is_swept(one)).count();
+    assert!(least > 0 && (least..measured.len()).contains(&cases), "{least} to {cases}");
+    let gemm = bars.iter().find(|chart| chart.name.starts_with("gemm_")).expect("products");
+    let of_limits = gemm
+        .groups
+        .iter()
+        .flat_map(|group| &group.bars)
+        .filter_map(|bar| Some((bar.length() / bar.limit?, bar.share?)));
+    for (drawn, said) in of_limits {
+        assert!((drawn / said - 1.0).abs() < 1e-9, "the line is where the share says");
+    }
+    let svg = report::format::bars::svg(gemm, &["the machine".into()]).expect("a picture");
+    for bar in gemm.groups.iter().flat_map(|group| &group.bars) {
+        assert!(svg.contains(&bar.kernel), "{} in {svg}", bar.kernel);
+    }
+    assert!(svg.contains("the machine"));
+    let mut stub = record;
+    stub.header.device.vendor = fizeau_domain::spec::STUB.into();
+    assert!(report::bars(&stub).is_empty(), "a stub's times mean nothing");
+}
+
+/// Whoever reads the CSV finds each of its columns described: those of every table of cases.
+#[test]
+fn every_column_of_the_csv_is_described() {
+    let page = fs::read_to_string("docs/record-format.md").expect("the page");
+    let (_, section) = page.split_once("## Columns of a run's CSV").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("another section");
+    let is_described = |key: &str| section.contains(&format!("`{key}`"));
+    let csv = render(&report::run(&synthetic::record()), ReportFormat::Csv, PLAIN).expect("CSV");
+    let header = csv.lines().next().expect("a header");
+    let lacking: Vec<&str> = header.split(',').filter(|key| !is_described(key)).collect();
+    assert!(lacking.is_empty(), "{lacking:?}");
+    // And columns that this record has no case for.
+    for module in ["case_table", "attention", "fused", "integrity", "rank", "consistency"] {
+        let text = fs::read_to_string(format!("crates/report/src/{module}.rs")).expect("a module");
+        let tables = text.split("[Column]").skip(1).chain(text.split("let columns").skip(1));
+        for table in tables.filter(|table| table.find("\"case\"").is_some_and(|at| at < 120)) {
+            let table = table.split("];").next().unwrap_or_default();
+            for piece in table.split("key: \"").skip(1).chain(table.split("Column::new(\"").skip(1))
+            {
+                let key = piece.split('"').next().unwrap_or_default();
+                assert!(is_described(key), "{key} of {module}");
+            }
+        }
+    }
 }
 
 /// Few warnings fit the end of a run: those that say which figures are off come first.
@@ -762,8 +821,8 @@ fn a_low_share_has_its_reason_beside_it() {
         }
     });
     let words =
-        "other processes took 40 % of its CPU time, its best sample took 30 % of the median";
-    assert!(others.ends_with(words), "{others}");
+        "its best sample took 30 % of the median, other processes took 40 % of its CPU time";
+    assert!(others.ends_with(words), "the largest is first: {others}");
     let virtual_machine = slow(&|record| record.header.device.virtualised = Some("KVM".into()));
     assert!(virtual_machine.contains("virtual machine (KVM), 2 of a socket's cores"));
     let few = slow(&|record| record.header.environment.cpus_online = Some(256));
@@ -776,7 +835,24 @@ fn a_low_share_has_its_reason_beside_it() {
                 Some(Telemetry { held_by: vec!["power cap".into()], ..Default::default() });
         }
     });
-    assert!(capped.contains("CPU quota of 1.50 CPUs, clock held down by power cap"), "{capped}");
+    let words =
+        "its CPU quota of 1.50 CPUs stopped it 60 % of the time, power cap held the clock down";
+    assert!(capped.ends_with(words), "{capped}");
+    // What has no size stands behind what has one, and is said to have none.
+    let both = slow(&|record| {
+        record.header.device.virtualised = Some("KVM".into());
+        record.header.device.clock = Some(Megahertz(2000.0));
+        for of in synthetic::measured_in(record) {
+            of.waited = Some(0.2);
+            let held_by = vec!["power cap".into()];
+            let clock_min = Some(Megahertz(1000.0));
+            of.telemetry = Some(Telemetry { held_by, clock_min, ..Default::default() });
+        }
+    });
+    let words = "(datasheet): power cap held the clock down to 50 % at the lowest, other \
+                 processes took 20 % of its CPU time; of unknown size: virtual machine (KVM), 2 of \
+                 a socket's cores";
+    assert!(both.ends_with(words), "{both}");
     // What is near its limit needs no reason.
     let fine = fact(&synthetic::record(), "memory_read");
     assert!(fine["of"].as_str().is_some_and(|of| of.ends_with("(datasheet)")), "{fine}");

@@ -23,6 +23,12 @@ fn a_planted_fleet_is_scored_and_the_same_seed_gives_the_same() {
     assert_eq!(table.out.lines().filter(|line| line.starts_with("| ")).count(), 12);
     assert_eq!(simulate(&[]).out, table.out);
     assert_ne!(simulate(&["--seed", "9"]).out, table.out);
+    // Without a recipe it is the one that is printed.
+    let built_in = ["fleet", "simulate", "--gpus", "400", "--fleets", "2"];
+    assert_eq!(say(&mut place.fizeau(built_in)).ended(0).out, table.out);
+    let printed = say(&mut place.fizeau(["fleet", "simulate", "--print-recipe"])).ended(0);
+    assert_eq!(printed.out, RECIPE);
+    say(&mut place.fizeau(["fleet", "simulate", "fleet.toml", "--print-recipe"])).ended(2);
     let json = simulate(&["--json", "--set", "faulty=0"]);
     let scores: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(scores["rules"]["**fleet**, after the retest"]["failed"], 0, "{}", json.out);

@@ -292,7 +292,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
             "run --suite recurrence",
             "run --suite fused/norm",
             "list --suite linear-attention",
-            "fleet simulate",
+            "fleet simulate --print-recipe --set faulty=0",
             "fleet retest --retest plan --out o",
             "fleet retest empty --out o --since yesterday",
             "fleet retest empty --out o --across vbois",

@@ -31,7 +31,7 @@ const OWN_MAX: usize = 8;
 /// The end of a run in a few lines.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
-    let mut blocks = vec![Block::Text(verdict(record))];
+    let mut blocks = verdict(record);
     blocks.extend(own_kernels::blocks(record, OWN_MAX));
     let facts = chosen(headline::facts(record, &ceilings));
     if !facts.is_empty() {
@@ -53,8 +53,9 @@ pub fn document(record: &Record) -> Document {
     document
 }
 
-/// The first sentences: whether the run did what it planned, and what that stands on.
-pub fn verdict(record: &Record) -> String {
+/// The first sentences: that figures are not to be quoted, where that is so; below it whether the
+/// run did what it planned, and what that stands on.
+pub fn verdict(record: &Record) -> Vec<Block> {
     let counts = Counts::of(record);
     let Counts { planned, measured, skipped, failed, invalid, not_reached } = counts;
     let selected = if record.header.selectors.is_empty() { "" } else { "selected " };
@@ -88,8 +89,14 @@ pub fn verdict(record: &Record) -> String {
         (RunState::Incomplete, Some(_)) => ("Incomplete", "The reasons are in the report."),
     };
     let resumed = if record.was_resumed() { " The run was interrupted and resumed." } else { "" };
-    let unfit = unfit(record).map(|words| format!("{words} ")).unwrap_or_default();
-    format!("{unfit}{state}: {}. {why}{resumed}", parts.join(", "))
+    let unfit = unfit(record);
+    // "Complete" beside figures that are not to be quoted reads as praise of them.
+    let state = match (&unfit, counts.state()) {
+        (Some(_), RunState::Complete) => String::new(),
+        _ => format!("{state}: "),
+    };
+    let done = format!("{state}{}. {why}{resumed}", parts.join(", "));
+    unfit.into_iter().chain([done]).map(Block::Text).collect()
 }
 
 /// What a reader has to know first where more than half of the figures are not the machine's own.

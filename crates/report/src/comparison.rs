@@ -15,7 +15,7 @@ const COLUMNS: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
     Column { key: "verdict", title: "B is", weight: Weight::Essential },
     Column { key: "ratio", title: "B / A", weight: Weight::Essential },
-    Column { key: "ratio_low", title: "from", weight: Weight::Useful },
+    Column { key: "ratio_low", title: "95 % from", weight: Weight::Useful },
     Column { key: "ratio_high", title: "to", weight: Weight::Useful },
     Column { key: "before_seconds", title: "A", weight: Weight::Useful },
     Column { key: "after_seconds", title: "B", weight: Weight::Useful },
@@ -192,7 +192,14 @@ fn method(comparison: &Comparison) -> String {
              change is beyond anything that the other cases' drift explains."
         ),
     };
-    format!("B / A is the ratio of median times: above one is slower. {judged}")
+    let interval = match comparison.scatter {
+        Some(_) => "which the scatter of the runs gives",
+        None => "which the samples within the two runs give: runs by themselves differ by more",
+    };
+    format!(
+        "B / A is the ratio of median times: above one is slower. \"95 % from .. to\" is the \
+         interval that holds this ratio with a confidence of 95 %, {interval}. {judged}"
+    )
 }
 
 /// Reasons, with how many cases have each; in words that every width has room for.

@@ -13,7 +13,7 @@ use fizeau_record::Record;
 /// section for each kind of operation, sensors, every case, and what reproduces them.
 pub fn document(record: &Record) -> Document {
     let ceilings = Ceilings::of(record);
-    let mut blocks = vec![Block::Text(brief::verdict(record))];
+    let mut blocks = brief::verdict(record);
     blocks.push(Block::Text(summary::machine(record)));
     blocks.extend(own_kernels::blocks(record, usize::MAX));
     let facts = headline::facts(record, &ceilings);

@@ -20,6 +20,9 @@ use std::{
     process::ExitCode,
 };
 
+/// The recipe where none is named.
+const BUILT_IN: &str = include_str!("../../../examples/fleet/recipe.toml");
+
 /// Longest recipe, in bytes.
 const RECIPE_MAX: u64 = 1 << 20;
 
@@ -29,9 +32,13 @@ const VALUES_MAX: usize = 200_000_000;
 /// Arguments of `fleet simulate`.
 #[derive(Args, Clone, Debug)]
 pub struct SimulateArgs {
-    /// The recipe: spreads, faults, neighbours and noise (examples/fleet/recipe.toml)
+    /// The recipe: spreads, faults, neighbours and noise [default: a built-in one, which
+    /// --print-recipe prints]
     #[arg(value_name = "FLEET.toml")]
-    pub recipe: PathBuf,
+    pub recipe: Option<PathBuf>,
+    /// Print the built-in recipe, to begin one of your own with, and simulate nothing
+    #[arg(long, conflicts_with_all = ["recipe", "set", "write_fleet"])]
+    pub print_recipe: bool,
     /// GPUs of each fleet
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -57,6 +64,9 @@ pub struct SimulateArgs {
 /// # Errors
 /// Where the recipe cannot be read or is refused.
 pub fn run(args: &SimulateArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    if args.print_recipe {
+        return output::print(BUILT_IN.trim_end());
+    }
     let recipe = recipe(args)?;
     let values = recipe.repeats * recipe.metrics.len() * args.gpus as usize;
     if values > VALUES_MAX {
@@ -79,9 +89,13 @@ pub fn run(args: &SimulateArgs, global: &Global) -> anyhow::Result<ExitCode> {
 }
 
 fn recipe(args: &SimulateArgs) -> anyhow::Result<Recipe> {
-    let text = file::read_text(&args.recipe, RECIPE_MAX)
-        .with_context(|| format!("cannot read the recipe {}", output::shown(&args.recipe)))?;
-    let refused = |why: String| Usage(format!("{}: {why}", output::shown(&args.recipe)));
+    let name = args.recipe.as_deref().map_or("the built-in recipe".to_owned(), output::shown);
+    let text = match &args.recipe {
+        None => BUILT_IN.to_owned(),
+        Some(path) => file::read_text(path, RECIPE_MAX)
+            .with_context(|| format!("cannot read the recipe {name}"))?,
+    };
+    let refused = |why: String| Usage(format!("{name}: {why}"));
     let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| refused(error.to_string()))?;
     for words in &args.set {

@@ -368,6 +368,9 @@ fn an_end_that_is_asked_for_drains_and_reports() {
     assert_eq!(stop.map(|stop| stop.interrupted), Some(true));
     assert_eq!(counts(&all), [(Ending::Answered, all.len())].into(), "those under way ended well");
     assert!(told.out.contains("under load") && told.out.contains("interrupted"), "{}", told.out);
+    // Columns whose names do not say what they are have a line, and a model is named as one.
+    assert!(told.out.starts_with("Model known under load"), "{}", told.out);
+    assert!(told.out.contains("goodput: requests a second that keep"), "{}", told.out);
     assert!(told.err.contains("waiting for those under way"), "{}", told.err);
     // Where the server does not answer them in time, they are abandoned.
     let server = Server::start(&place, &["--service", "fixed=100s"]);
@@ -650,6 +653,10 @@ fn command_lines_that_mean_nothing_are_refused() {
     let told = say(&mut place.fizeau(plan)).clean();
     assert!(told.out.contains("level 2: open loop, 8 requests/s, Poisson; 480 requests"));
     assert!(told.out.contains("nothing was sent"), "{}", told.out);
+    // --duration is without the warm-up, whose time is stated beside the whole.
+    assert!(told.out.contains(": the warm-up takes "), "{}", told.out);
+    let whole = say(&mut place.fizeau(plan.iter().chain(&["--warmup", "0"]))).clean();
+    assert!(!whole.out.contains("the warm-up takes"), "{}", whole.out);
 }
 
 /// Starts a server that speaks TLS with this certificate and key; its URL, and how many requests

@@ -80,7 +80,7 @@ pub fn add_drivers(state: &mut NodeState) -> Drivers {
         broken_sensors: sensors.map(|error| error.to_string()).collect(),
         broken: broken.map(|error| error.to_string()).collect(),
         without_devices: silent(true).filter_map(|one| one.without_devices()).collect(),
-        without_gpus: silent(false).filter_map(|one| without_gpus(one)).collect(),
+        without_gpus: silent(false).filter_map(without_gpus).collect(),
     }
 }
 

@@ -55,11 +55,7 @@ const FAILED: &[Column] = &[
 /// What each level met.
 pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Levels of load".into()), Block::Table(levels(named))];
-    blocks.push(Block::Note(
-        "goodput: requests a second that keep every limit of --slo. \"TPOT / server's\": the time \
-         of a token as the client saw it over the server's own, where the server states it."
-            .into(),
-    ));
+    blocks.push(legend());
     if named.iter().any(|one| one.level.offered.is_closed()) {
         blocks.push(Block::Note(
             "In a closed loop a request is sent when an earlier one has ended: a slow server is \
@@ -70,6 +66,15 @@ pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
     blocks.extend(without_tail(named.iter().map(|one| one.level)));
     blocks.extend(curves(named, limits).into_iter().map(Block::Chart));
     blocks
+}
+
+/// What those columns of levels are whose names do not say it.
+pub fn legend() -> Block {
+    Block::Note(
+        "goodput: requests a second that keep every limit of --slo. \"TPOT / server's\": the time \
+         of a token as the client saw it over the server's own, where the server states it."
+            .into(),
+    )
 }
 
 /// Why times of some levels have no P99, where a table shows a dash for it.

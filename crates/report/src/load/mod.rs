@@ -66,6 +66,7 @@ pub fn summary(results: &[Results], goal: &Goal) -> Document {
     let is_sentence = |block: &Block| matches!(block, Block::Text(_) | Block::Warning(_));
     blocks.extend(capacity::blocks(&named, goal).into_iter().filter(is_sentence));
     blocks.push(Block::Table(levels::levels(&named)));
+    blocks.push(levels::legend());
     blocks.extend(levels::without_tail(named.iter().map(|one| one.level)));
     let drifts = over_time::blocks(&named).into_iter();
     blocks.extend(drifts.filter(|block| matches!(block, Block::Warning(_))));

@@ -370,7 +370,8 @@ fn an_end_that_is_asked_for_drains_and_reports() {
     assert!(told.out.contains("under load") && told.out.contains("interrupted"), "{}", told.out);
     // Columns whose names do not say what they are have a line, and a model is named as one.
     assert!(told.out.starts_with("Model known under load"), "{}", told.out);
-    assert!(told.out.contains("goodput: requests a second that keep"), "{}", told.out);
+    let page = fs::read_to_string(place.path("out/report.html")).expect("the page");
+    assert!(page.contains("goodput: requests&#x2f;s that keep"), "{page}");
     assert!(told.err.contains("waiting for those under way"), "{}", told.err);
     // Where the server does not answer them in time, they are abandoned.
     let server = Server::start(&place, &["--service", "fixed=100s"]);

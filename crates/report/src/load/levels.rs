@@ -71,8 +71,7 @@ pub fn blocks(named: &[Named<'_>], limits: &Limits) -> Vec<Block> {
 /// What those columns of levels are whose names do not say it.
 pub fn legend() -> Block {
     Block::Note(
-        "goodput: requests a second that keep every limit of --slo. \"TPOT / server's\": the time \
-         of a token as the client saw it over the server's own, where the server states it."
+        "goodput: requests/s that keep all of --slo; TPOT / server's: a token's time here / there"
             .into(),
     )
 }

@@ -66,12 +66,13 @@ pub fn summary(results: &[Results], goal: &Goal) -> Document {
     let is_sentence = |block: &Block| matches!(block, Block::Text(_) | Block::Warning(_));
     blocks.extend(capacity::blocks(&named, goal).into_iter().filter(is_sentence));
     blocks.push(Block::Table(levels::levels(&named)));
-    blocks.push(levels::legend());
     blocks.extend(levels::without_tail(named.iter().map(|one| one.level)));
     let drifts = over_time::blocks(&named).into_iter();
     blocks.extend(drifts.filter(|block| matches!(block, Block::Warning(_))));
     blocks.extend(results.iter().map(|one| Block::Text(about(one))));
     blocks.extend(notes(results, &named));
+    // The last screen has few lines: what explains a column gives way to what warns.
+    blocks.push(levels::legend());
     titled(results, &named, None, blocks)
 }
 

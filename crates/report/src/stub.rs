@@ -10,7 +10,14 @@ pub fn without_numbers(document: Document) -> Document {
     let warning = "this is a stub driver for tests: nothing was measured; what is relative is \
                    marked (stub), and no other number is shown";
     let mut blocks = vec![Block::Warning(warning.into())];
-    blocks.extend(document.blocks.into_iter().filter_map(block));
+    let mut rest = document.blocks.into_iter().filter_map(block).peekable();
+    while let Some(block) = rest.next() {
+        // A section of charts alone has nothing left.
+        let is_heading = |block: &Block| matches!(block, Block::Heading(_));
+        if !(is_heading(&block) && rest.peek().is_none_or(is_heading)) {
+            blocks.push(block);
+        }
+    }
     Document { title: words(&document.title), subtitle: words(&document.subtitle), blocks }
 }
 
@@ -93,6 +100,19 @@ mod tests {
     use super::*;
     use crate::{Column, HeatMap, HeatRow, Table, Weight};
     use fizeau_domain::units::Seconds;
+
+    #[test]
+    fn a_section_without_a_block_has_no_heading() {
+        let heading = |text: &str| Block::Heading(text.into());
+        let blocks =
+            vec![heading("Transfers"), heading("Cases"), Block::Text("all".into()), heading("End")];
+        let document = Document { title: String::new(), subtitle: String::new(), blocks };
+        let headings = without_numbers(document).blocks.into_iter().filter_map(|one| match one {
+            Block::Heading(text) => Some(text),
+            _ => None,
+        });
+        assert_eq!(headings.collect::<Vec<_>>(), ["Cases"]);
+    }
 
     #[test]
     fn no_number_is_left() {

@@ -170,26 +170,35 @@ impl Child {
     /// Waits for its end; its record.
     ///
     /// # Errors
-    /// Where it does not end in time, says that the device cannot be measured, or leaves no record;
+    /// Where it has measured nothing in time or cannot be ended, says that the device cannot be measured, or leaves no record;
     /// [`Interrupted`] where the user asked for an end.
     pub fn wait(mut self, most: Seconds, interrupted: &AtomicBool) -> anyhow::Result<Read> {
         let began = clock::now();
         let status = loop {
             if let Some(status) = self.process.try_wait().context("waiting for a process")? {
-                break status;
+                break Some(status);
             }
             if interrupted.load(Ordering::Relaxed) {
                 self.kill();
                 return Err(Interrupted.into());
             }
             if began.elapsed() > most {
-                self.kill();
-                bail!("{} did not end within {most}, and was ended", self.device);
+                if !self.kill() {
+                    bail!("{} holds a process that cannot be ended after {most}", self.device);
+                }
+                break None;
             }
             clock::rest(EVERY);
         };
         let record = store::read_to_decide(&self.place);
         keep_alone(&self.place, &[store::FILE, MESSAGES]);
+        let Some(status) = status else {
+            // The time ended and not the device: what it measured counts.
+            return match record {
+                Ok(read) if !read.0.outcomes.is_empty() => Ok(read),
+                _ => bail!("{} had measured nothing after {most}, and was ended", self.device),
+            };
+        };
         match status.code() {
             // 1: a case failed, of which the record tells more.
             Some(0 | 1) => Ok(record?),
@@ -206,12 +215,48 @@ impl Child {
         }
     }
 
-    fn kill(&mut self) {
+    /// Whether it is gone.
+    fn kill(&mut self) -> bool {
         // It may have ended meanwhile. One that a driver's call holds in the kernel ends later.
         let _ = self.process.kill();
         let began = clock::now();
-        while matches!(self.process.try_wait(), Ok(None)) && began.elapsed() < aside::GRACE {
-            clock::rest(EVERY);
+        loop {
+            match self.process.try_wait() {
+                Ok(None) if began.elapsed() < aside::GRACE => clock::rest(EVERY),
+                ended => return !matches!(ended, Ok(None)),
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that does not end, in a folder with this record.
+    fn endless(place: &Path, record: Option<&str>) -> Child {
+        fs::create_dir_all(place).expect("made");
+        let said = place.join(MESSAGES);
+        fs::write(&said, "").expect("written");
+        if let Some(text) = record {
+            fs::write(place.join(store::FILE), text).expect("written");
+        }
+        let process = process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        Child { device: "cuda:0".into(), place: place.into(), process, said }
+    }
+
+    #[test]
+    fn what_was_measured_before_the_time_ended_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let never = AtomicBool::new(false);
+        let path = "results/epyc-9005/2026-11-21-kvm-2-cores/record.jsonl";
+        let text = fs::read_to_string(path).expect("a record");
+        let begun: String = text.lines().take(3).map(|line| format!("{line}\n")).collect();
+        let part = endless(&folder.path().join("part"), Some(&begun));
+        let (record, _) = part.wait(Seconds(0.05), &never).expect("a part of a record");
+        assert!(!record.outcomes.is_empty() && record.footer.is_none());
+        let nothing = endless(&folder.path().join("nothing"), None);
+        let why = nothing.wait(Seconds(0.05), &never).expect_err("nothing was measured");
+        assert!(why.to_string().contains("measured nothing after"), "{why}");
     }
 }

@@ -170,8 +170,8 @@ impl Child {
     /// Waits for its end; its record.
     ///
     /// # Errors
-    /// Where it has measured nothing in time or cannot be ended, says that the device cannot be measured, or leaves no record;
-    /// [`Interrupted`] where the user asked for an end.
+    /// Where it has measured nothing in time or cannot be ended, says that the device cannot be
+    /// measured, or leaves no record; [`Interrupted`] where the user asked for an end.
     pub fn wait(mut self, most: Seconds, interrupted: &AtomicBool) -> anyhow::Result<Read> {
         let began = clock::now();
         let status = loop {

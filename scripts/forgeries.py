@@ -174,6 +174,8 @@ def forgeries(files):
         ("a key added to a GPU of the identity", in_json(i, lambda value: value["gpus"][0].update(sold="new"))),
         ("a key added to the state", in_json("state.json", lambda value: value.update(healthy=True))),
         ("a key added to the account", in_json(a, lambda value: value.update(waived=True))),
+        ("the hashes of all records", in_json(a, lambda value: value.pop("records"))),
+        ("the host taken from the identity", in_json(i, lambda value: value.pop("host"))),
         ("no GPU in the state before", in_json("state.json", lambda value: value["gpus"].clear())),
         ("no GPU in the state after", in_json("state-after.json", lambda value: value["gpus"].clear())),
     ] + [

@@ -404,6 +404,10 @@ fn decided(bundle: &Path, files: &[Listed], found: &mut Found) -> Result<Made, S
             counted(made.aside.len(), "record")
         ));
     }
+    if let Some(run) = made.without_hash().filter(|_| is_own(made.account())) {
+        let name = names::ACCOUNT;
+        found.unclear.push(format!("{name} has no hash of the record of run {run}, which counts"));
+    }
     let program = &made.account().program;
     let word = verdict["verdict"].as_str().unwrap_or_default().to_owned();
     match follow::follow(&made.sources(), &verdict) {

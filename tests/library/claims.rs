@@ -121,6 +121,11 @@ fn what_is_left_unsaid_decides_in_the_claims_favour() {
     ] {
         assert_eq!(answer(&claim(value)), expected, "{value}");
     }
+    let of_b200 = |value: &str| answer(&Claim { on: Some("b200-hgx".into()), ..claim(value) });
+    assert_eq!(of_b200("20 PFLOPS FP4"), Answer::Possible);
+    assert_eq!(of_b200("20 PFLOPS FP4 dense"), Answer::Impossible);
+    assert_eq!(of_b200("DGX B200 72 PFLOPS FP8"), Answer::CannotTell);
+    assert_eq!(of_b200("72 PFLOPS FP8 on 8 GPUs"), Answer::Possible);
     for wrong in ["fast", "-5 tok/s", "480 parsecs", "0 GB/s", "", "busbw"] {
         assert!(judged(&catalogue, &claim(wrong)).is_err(), "{wrong}");
     }

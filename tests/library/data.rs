@@ -181,6 +181,15 @@ fn every_file_agrees_with_itself() {
 }
 
 #[test]
+fn numbers_with_sparsity_say_so_in_their_field_too() {
+    for (name, file) in files::<GpuFile>("parts") {
+        for also in &file.also_stated {
+            assert!(also.sparse || !also.what.contains("sparsity"), "{name}: {}", also.what);
+        }
+    }
+}
+
+#[test]
 fn planted_faults_are_found() {
     let gpus = files::<GpuFile>("parts");
     let spoilt = |spoil: &dyn Fn(&mut GpuFile)| {

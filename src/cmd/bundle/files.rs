@@ -340,6 +340,16 @@ impl Made {
         devices.any(|device| name == Some(device.name.replace(':', "").as_str()))
     }
 
+    /// The first run that a decision was told of and whose record the account has no hash of.
+    pub fn without_hash(&self) -> Option<&str> {
+        let events = self.account.groups.iter().flat_map(|group| &group.events);
+        let mut runs = events.filter_map(|event| match event {
+            Event::Record { run, .. } | Event::Earlier { run, .. } => Some(run.as_str()),
+            Event::Lost { .. } | Event::Judge | Event::End => None,
+        });
+        runs.find(|run| !self.account.records.iter().any(|one| one.run == *run))
+    }
+
     /// The node at rest, before and after everything was measured.
     pub fn states(&self) -> [&NodeState; 2] {
         [&self.state, &self.after]

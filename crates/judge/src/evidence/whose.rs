@@ -40,6 +40,11 @@ pub fn compare(identity: &Identity, told: &Told<'_>) -> Result<Vec<String>, Stri
         differ("GPU", gpu.uuid.as_deref(), uuid, &of)?;
         differ("product", gpu.product.as_deref(), Some(&device.name), &of)?;
     }
+    let mut unclear = Vec::new();
+    if let (None, Some(node)) = (host, told.node) {
+        unclear
+            .push(format!("the identity does not name its host, which the verdict calls {node}"));
+    }
     let [_, after] = told.states;
     let is_missing =
         |one: &&node_state::Gpu| !identity.gpus.iter().any(|gpu| gpu.device == one.name);
@@ -50,7 +55,8 @@ pub fn compare(identity: &Identity, told: &Told<'_>) -> Result<Vec<String>, Stri
             one.name
         )
     };
-    Ok(missing.map(words).collect())
+    unclear.extend(missing.map(words));
+    Ok(unclear)
 }
 
 /// Whether a GPU was there when the node was at rest, and is the same.

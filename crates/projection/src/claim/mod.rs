@@ -229,7 +229,7 @@ pub fn judge(claim: &Claim, named: &Named<'_>) -> Result<Verdict, String> {
             if found.answer == Answer::Possible && found.only.is_none() {
                 found.only = unstated_condition(&claim, &reading, part, named)?;
             }
-            consistent::check(part, &reading, found)
+            of_a_system(&claim, &reading, consistent::check(part, &reading, found))
         }
         None => without_part(&reading, named, claim.devices(&reading)),
     };
@@ -333,6 +333,22 @@ fn of_part(
         Statement::Bus(rate, _) => bus::judge(part, reading, rate, devices),
         Statement::PerClock(rate, dtype) => hardware::per_clock(part, rate, dtype),
     })
+}
+
+/// Names of systems of several GPUs.
+const SYSTEMS: [&str; 8] = ["dgx", "hgx", "nvl8", "nvl16", "nvl36", "nvl72", "nvl144", "superpod"];
+
+/// A figure that is beyond one GPU, where the text names a system and not how many GPUs of it the
+/// figure is of.
+fn of_a_system(claim: &Claim, reading: &Reading, found: Verdict) -> Verdict {
+    let mut words = claim.value.split(|c: char| !c.is_alphanumeric());
+    let is_system = words.any(|word| SYSTEMS.iter().any(|one| word.eq_ignore_ascii_case(one)));
+    if found.answer != Answer::Impossible || !is_system || claim.devices(reading).is_some() {
+        return found;
+    }
+    let why = format!("the number of GPUs of the system is not stated; of one, {}", found.why);
+    let missing = vec!["GPUs of the system that the figure is of: --gpus 8".into()];
+    Verdict { answer: Answer::CannotTell, why, missing, ..found }
 }
 
 /// The conditions without which a possible figure is not possible, where its text is silent about

@@ -511,7 +511,7 @@ impl Sequence {
             let repeats = first.repeats + fresh.len();
             let decision = match (fails_again, differs) {
                 (true, true) => Decision { repeats, ..*first },
-                (true, false) | (false, _) => Decision {
+                _ => Decision {
                     reason: if fails_again { Reason::PartnerToo } else { Reason::NotRepeated },
                     repeats,
                     ..anew.decision(false, 0.0, fresh.len())

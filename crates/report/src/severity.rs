@@ -26,9 +26,9 @@ const EXPLAIN: [&str; 9] = [
 /// counts by the number of CPUs.
 const LOAD: &str = "the machine was busy at the start";
 
-/// How the sentences begin that say that another device was measured than a reader may think. They
-/// stand before every doubt about a figure: whoever reads one line has to learn it.
-const OTHER_DEVICE: [&str; 2] = ["no GPU was measured", "a driver is installed and shows no "];
+/// How the sentence begins that another device was measured than a reader may think. It stands
+/// before every doubt about a figure: whoever reads one line has to learn it.
+const OTHER_DEVICE: &str = "no GPU was measured";
 
 /// What may spoil figures, and what only explains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,9 +51,8 @@ impl Remarks {
             EXPLAIN.iter().any(|start| words.starts_with(start))
                 || (words.starts_with(LOAD) && is_idle)
         });
-        let (first, warnings): (Vec<&String>, Vec<&String>) = warnings
-            .into_iter()
-            .partition(|words| OTHER_DEVICE.iter().any(|start| words.starts_with(start)));
+        let (first, warnings): (Vec<&String>, Vec<&String>) =
+            warnings.into_iter().partition(|words| words.starts_with(OTHER_DEVICE));
         self.warnings.splice(..0, first.into_iter().cloned());
         self.warnings.extend(warnings.into_iter().cloned());
         self.notes.extend(notes.into_iter().cloned());

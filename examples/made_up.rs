@@ -155,6 +155,7 @@ fn outcome(
         case,
         started: Some(time(place)),
         code: Vec::new(),
+        tuning: None,
         cache: if matches!(point, Point::Attention(_)) { Cache::Cold } else { Cache::Hot },
         samples: Samples {
             times,

@@ -17,11 +17,16 @@ done
 [ -n "${NO_BUILD:-}" ] || cargo build -q --release --locked --example peers_host
 program=${CARGO_TARGET_DIR:-target}/release/examples/peers_host
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE BLIS_ARCH_TYPE
-if grep -qw avx512bw /proc/cpuinfo; then
-    export OPENBLAS_CORETYPE=SkylakeX BLIS_ARCH_TYPE=skx
-fi
 without=
 for library in openblas blis onednn; do
+    # Set one after the other: the program opens all libraries whichever it tries, and one that dies
+    # of its choice must not be taken for another.
+    if grep -qw avx512bw /proc/cpuinfo; then
+        case $library in
+        openblas) export OPENBLAS_CORETYPE=SkylakeX ;;
+        blis) export BLIS_ARCH_TYPE=skx ;;
+        esac
+    fi
     if "$program" --probe "$library"; then continue; fi
     case $library in
     openblas) choice=OPENBLAS_CORETYPE ;;

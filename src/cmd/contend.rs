@@ -7,6 +7,7 @@
 use super::{exit::Usage, global::Global, output::write_out, plan, user_kernels};
 use crate::{
     measure::regime::{REST, SETTLING, Timed},
+    session::tuner,
     world::Choice,
 };
 use clap::Args;
@@ -81,6 +82,8 @@ enum Answer {
         /// The largest error that was found, and the largest allowed.
         error: f64,
         tolerance: f64,
+        /// The candidate that a tuned kernel took.
+        candidate: Option<String>,
         code: Vec<String>,
     },
     Samples {
@@ -206,6 +209,10 @@ impl Stage<'_> {
             Unready::Device(error) => of_device(error),
         })?;
         let mut made = made;
+        let (cache, _) = bench::headline_cache(&case, made.copies());
+        let regime = settings.regime.filter(|_| case.point.depends_on_power());
+        let tuning = tuner::tune(self.rank, made.as_mut(), (cache, regime), &settings, None)
+            .map_err(of_device)?;
         made.poison().map_err(of_device)?;
         device.timed(&mut || made.enqueue(made.granule())).map_err(of_device)?;
         let check = made.verify().map_err(of_device)?;
@@ -220,8 +227,7 @@ impl Stage<'_> {
             );
             return Err((words, false));
         }
-        let takes_turns =
-            bench::headline_cache(&case, made.copies()).0 == Cache::Cold && made.copies() > 1;
+        let takes_turns = cache == Cache::Cold && made.copies() > 1;
         made.take_turns(takes_turns);
         let mut contender = Contender { workload: made, seconds: 0.0 };
         contender.seconds = contender.look(self.rank, &settings).map_err(of_device)?;
@@ -238,6 +244,7 @@ impl Stage<'_> {
             bytes: work.memory.0,
             error: check.error,
             tolerance: check.tolerance,
+            candidate: tuning.map(|tuning| tuning.chosen),
             code: code.iter().map(|code| format!("{code:?}")).collect(),
         };
         self.ready.insert(name, (contender, settings));

@@ -91,6 +91,7 @@ const OWN: &[&str] = &[
     // Every command of clap's.
     "help", "version",
     // run, list, explain, suites, devices, doctor, discover, launch, localise
+    "choices",
     "label", "full", "parts", "draft", "name", "gemm", "nodes", "node", "size", "apart", "loss",
     "presence",
     // report, compare, ab

@@ -6,6 +6,7 @@
 
 pub mod regime;
 pub mod stop;
+pub mod tuning;
 
 use self::regime::Timed;
 use fizeau_comm::{Alone, Communicator, Rank};

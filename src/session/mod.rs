@@ -2,6 +2,7 @@
 
 pub mod one;
 pub mod planted;
+pub mod tuner;
 
 use fizeau_bench::{self as bench, Rank};
 use fizeau_device::{DeviceError, clock, host};
@@ -55,6 +56,8 @@ pub struct Session<'s> {
     pub spent: Seconds,
     /// What measures cases whose kernels could take this process with them.
     pub apart: Option<&'s dyn Apart>,
+    /// Candidates that tuned kernels are to take without a trial.
+    pub choices: tuner::Choices,
 }
 
 /// What ends a run before its time.
@@ -160,7 +163,8 @@ impl Session<'_> {
         if let Some(reason) = unfit {
             return Outcome::Skipped { case: case.clone(), reason };
         }
-        one::measure_case(case, self.rank, &self.yardstick, &self.settings)
+        let given = self.choices.get(&case.to_string()).map(String::as_str);
+        one::measure_case(case, self.rank, &self.yardstick, &self.settings, given)
     }
 }
 

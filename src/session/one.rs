@@ -1,7 +1,10 @@
 //! One case from plan to outcome. Every fault ends in one. Whether a time can be believed is for
 //! [`guard`] to judge.
 
-use super::planted::{self, Slowed};
+use super::{
+    planted::{self, Slowed},
+    tuner,
+};
 use crate::measure::{self, Taken, regime};
 use fizeau_bench::{self as bench, Prepared, Rank, Unready, Workload, stream};
 use fizeau_device::{
@@ -70,14 +73,15 @@ impl From<Unready> for Stopped {
 }
 
 /// Prepares, verifies, times, verifies again and judges one case. A panic in a kernel is a failed
-/// case too: the run continues.
+/// case too: the run continues. A tuned kernel takes the given candidate, where there is one.
 pub fn measure_case(
     case: &Case,
     rank: Rank<'_>,
     yardstick: &Yardstick,
     settings: &MeasureSettings,
+    given: Option<&str>,
 ) -> Outcome {
-    measure_prepared(case, rank, yardstick, settings, || bench::prepare(case, rank))
+    measure_prepared(case, rank, yardstick, (settings, given), || bench::prepare(case, rank))
 }
 
 /// The same, for a workload that the caller makes ready.
@@ -85,7 +89,7 @@ pub fn measure_prepared<'r>(
     case: &Case,
     rank: Rank<'r>,
     yardstick: &Yardstick,
-    settings: &MeasureSettings,
+    (settings, given): (&MeasureSettings, Option<&str>),
     prepare: impl FnOnce() -> Prepared<'r>,
 ) -> Outcome {
     let (started, device) = (clock::utc_now_with_milliseconds(), rank.device);
@@ -95,12 +99,12 @@ pub fn measure_prepared<'r>(
         let mut workload = prepare()?;
         if let Some(share) = planted::share_of(case) {
             let mut slowed = Slowed { workload: workload.as_mut(), share };
-            return measure_workload(case, &mut slowed, rank, settings);
+            return measure_workload(case, &mut slowed, rank, settings, given);
         }
         if let Some(mut regulated) = planted::regulated(workload.as_mut()) {
-            return measure_workload(case, &mut regulated, rank, settings);
+            return measure_workload(case, &mut regulated, rank, settings, given);
         }
-        measure_workload(case, workload.as_mut(), rank, settings)
+        measure_workload(case, workload.as_mut(), rank, settings, given)
     });
     let result = catch_unwind(attempt).unwrap_or_else(|payload| {
         let words = payload.downcast_ref::<String>().map(String::as_str);
@@ -130,32 +134,22 @@ fn measure_workload(
     workload: &mut (dyn Workload + '_),
     rank: Rank<'_>,
     settings: &MeasureSettings,
+    given: Option<&str>,
 ) -> Result<(Measurement, Witness), Stopped> {
     let device = rank.device;
+    let copies = workload.copies();
+    let (cache, other_cache) = bench::headline_cache(case, copies);
+    let asked = settings.regime.filter(|_| case.point.depends_on_power());
+    let tuning = tuner::tune(rank, workload, (cache, asked), settings, given)?;
     workload.poison()?;
     device.timed(&mut || workload.enqueue(workload.granule()))?;
     let before = verified(device, workload, "before timing")?;
 
-    let copies = workload.copies();
-    let (cache, other_cache) = bench::headline_cache(case, copies);
-    let asked = settings.regime.filter(|_| case.point.depends_on_power());
     // What was seen up to here was none of the samples' doing.
     device.telemetry();
     let units = case.point.units().unwrap_or(device.properties().units);
     let state = State { cache, regime: asked, before: Seconds(0.0) };
-    let mut attempt = || -> Result<(Taken, Lost), DeviceError> {
-        let watch = Watch::begin(case, rank);
-        let (taken, available) = sample(rank, workload, units, state, settings)?;
-        Ok((taken, watch.lost(available)))
-    };
-    let (mut taken, mut lost) = attempt()?;
-    // A quota would take as much again.
-    if lost.to_others() > 1.0 - AVAILABLE_MIN {
-        let again = attempt()?;
-        if again.1.to_others() < lost.to_others() {
-            (taken, lost) = again;
-        }
-    }
+    let (taken, lost) = least_disturbed(case, rank, workload, units, state, settings)?;
     let rank_times = times_of_ranks(device, &taken.samples)?;
     // The same errors are told once: where the result is wrong, with it.
     let check = worse(before, verified(device, workload, "after timing")?);
@@ -184,6 +178,7 @@ fn measure_workload(
         case: case.clone(),
         started: None,
         code: Vec::new(),
+        tuning: tuning.map(Box::new),
         work: case.point.work(),
         cache,
         regime,
@@ -204,6 +199,31 @@ fn measure_workload(
         integrity,
     };
     Ok((measurement, Witness { timer: measure::calibrate_on(device)?, clock_max, copies }))
+}
+
+/// Samples, and what others took meanwhile: once more where they took much, and then the attempt
+/// of which they took less. A quota would take as much again.
+fn least_disturbed(
+    case: &Case,
+    rank: Rank<'_>,
+    workload: &mut (dyn Workload + '_),
+    units: u32,
+    state: State,
+    settings: &MeasureSettings,
+) -> Result<(Taken, Lost), DeviceError> {
+    let mut attempt = || -> Result<(Taken, Lost), DeviceError> {
+        let watch = Watch::begin(case, rank);
+        let (taken, available) = sample(rank, workload, units, state, settings)?;
+        Ok((taken, watch.lost(available)))
+    };
+    let (taken, lost) = attempt()?;
+    if lost.to_others() > 1.0 - AVAILABLE_MIN {
+        let again = attempt()?;
+        if again.1.to_others() < lost.to_others() {
+            return Ok(again);
+        }
+    }
+    Ok((taken, lost))
 }
 
 /// Each rank's own time of one iteration, where ranks have such.

@@ -78,6 +78,14 @@ impl Workload for Regulated<'_> {
         self.workload.copies()
     }
 
+    fn candidates(&self) -> Result<Vec<String>, DeviceError> {
+        self.workload.candidates()
+    }
+
+    fn choose(&mut self, candidate: usize) -> Result<(), DeviceError> {
+        self.workload.choose(candidate)
+    }
+
     fn take_turns(&mut self, on: bool) {
         self.workload.take_turns(on);
     }
@@ -152,6 +160,14 @@ impl Workload for Slowed<'_> {
 
     fn copies(&self) -> u32 {
         self.workload.copies()
+    }
+
+    fn candidates(&self) -> Result<Vec<String>, DeviceError> {
+        self.workload.candidates()
+    }
+
+    fn choose(&mut self, candidate: usize) -> Result<(), DeviceError> {
+        self.workload.choose(candidate)
     }
 
     fn take_turns(&mut self, on: bool) {

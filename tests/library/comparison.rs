@@ -85,7 +85,7 @@ fn measure(fake: &Fake, length: u64) -> Outcome {
     let point = StreamPoint { stream: StreamOperation::Write, working_set, units: 1 };
     let case = Case { kernel: KernelName("fake".into()), point: Point::Stream(point) };
     let rank = Rank { device: &device, peers: &Alone };
-    one::measure_prepared(&case, rank, &Yardstick::default(), &SETTINGS, || {
+    one::measure_prepared(&case, rank, &Yardstick::default(), (&SETTINGS, None), || {
         let function = device.load(Operation::Stream(StreamOperation::Write), &case.kernel)?;
         let buffer = device.allocate(working_set)?;
         Ok(Box::new(Work(&device, function, buffer, length)))

@@ -95,7 +95,9 @@ fn outcome_with(backend: &dyn Backend, settings: &MeasureSettings) -> Outcome {
     let device = backend.open(0).expect("a fake device opens");
     let device = device.as_ref();
     let rank = Rank { device, peers: &Alone };
-    one::measure_prepared(&case(), rank, &Yardstick::default(), settings, || Copy::prepare(device))
+    one::measure_prepared(&case(), rank, &Yardstick::default(), (settings, None), || {
+        Copy::prepare(device)
+    })
 }
 
 fn outcome(fault: Fault) -> Outcome {
@@ -213,7 +215,7 @@ fn what_a_device_cannot_do_is_skipped() {
         device.load(Operation::Gemm(Dtype::F32, Layout::Nn), &KernelName("fake".into()))?;
         Copy::prepare(&device)
     };
-    match one::measure_prepared(&case(), rank, &Yardstick::default(), &SETTINGS, prepare) {
+    match one::measure_prepared(&case(), rank, &Yardstick::default(), (&SETTINGS, None), prepare) {
         Outcome::Skipped { reason, .. } => assert!(reason.contains("gemm/f32/fake"), "{reason}"),
         other => panic!("{other:?}"),
     }

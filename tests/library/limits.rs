@@ -280,6 +280,7 @@ impl Row {
             cache: if is_cold { Cache::Cold } else { Cache::Hot },
             summary: Summary::of(&samples.times).expect("samples"),
             samples,
+            tuning: None,
             regime: None,
             beside: None,
             contrast: None,

@@ -29,6 +29,7 @@ mod speed;
 mod states;
 mod timing;
 mod tune;
+mod tuned;
 mod unknown;
 mod user_kernels;
 mod verify;

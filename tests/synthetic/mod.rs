@@ -168,6 +168,7 @@ fn measurement(kernel: &str, point: Point, median: f64, cache: Cache) -> Measure
         case,
         started: None,
         code: Vec::new(),
+        tuning: None,
         work,
         cache,
         samples: Samples {

@@ -41,6 +41,7 @@ use fizeau_domain::{
     outcome::{Cache, Check, Integrity},
     spec::Properties,
     suite::{KernelChoice, Suite},
+    tuning::TUNED,
     units::Bytes,
 };
 use std::collections::HashSet;
@@ -62,6 +63,17 @@ pub trait Workload {
 
     /// Whether iterations take turns with the copies from now on, or all take the same one.
     fn take_turns(&mut self, _: bool) {}
+
+    /// Names of the candidates that iterations can be done by, the device's best guess first; none
+    /// where there is one way alone.
+    fn candidates(&self) -> Result<Vec<String>, DeviceError> {
+        Ok(Vec::new())
+    }
+
+    /// Lets iterations be done by the candidate at that place from now on.
+    fn choose(&mut self, _candidate: usize) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Spoils the output, so that an iteration that does nothing cannot pass [`Workload::verify`].
     fn poison(&mut self) -> Result<(), DeviceError>;
@@ -120,14 +132,17 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     }
     plan.extend(sdc::all_reduce::cases(suite, rank));
     plan.extend(collective::cases(suite, rank));
-    if suite.kernels == KernelChoice::Best {
-        keep_best(&mut plan, rank);
+    match suite.kernels {
+        KernelChoice::Best => keep_best(&mut plan, rank),
+        // All of its candidates are measured, at length.
+        KernelChoice::All => plan.retain(|case| case.kernel.0 != TUNED),
     }
     plan
 }
 
-/// Keeps the first kernel of each point, which is the device's best guess, vendors' libraries and
-/// what the user brings.
+/// Of each point, keeps the kernel that tries the bundled ones and takes the fastest, where the
+/// device has it, else the first, which is its best guess; vendors' libraries, and what the user
+/// brings.
 fn keep_best(plan: &mut Vec<Case>, rank: Rank<'_>) {
     let mut seen = HashSet::new();
     let is_kept = |kernel: &KernelName| kernel.is_of_library() || rank.device.is_of_user(kernel);

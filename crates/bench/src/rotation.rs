@@ -149,6 +149,16 @@ impl<'d, P: Copy + Into<Params>> Turns<'d, P> {
         self.params.len() as u32
     }
 
+    /// As [`Workload::candidates`](crate::Workload::candidates).
+    pub fn candidates(&self) -> Result<Vec<String>, DeviceError> {
+        candidates(self.device, &self.function, self.params[0].into())
+    }
+
+    /// As [`Workload::choose`](crate::Workload::choose).
+    pub fn choose(&self, candidate: usize) -> Result<(), DeviceError> {
+        choose(self.device, &self.function, candidate)
+    }
+
     /// From now on iterations take turns, or they take the first copy.
     pub fn take(&mut self, on: bool) {
         self.is_on = on;
@@ -158,4 +168,24 @@ impl<'d, P: Copy + Into<Params>> Turns<'d, P> {
     pub fn last(&self) -> u64 {
         self.last as u64
     }
+}
+
+/// Names of a function's candidates for such work; none on a device whose functions have none.
+pub fn candidates(
+    device: &dyn Device,
+    function: &Function,
+    params: Params,
+) -> Result<Vec<String>, DeviceError> {
+    let tunable = device.capabilities().tunable;
+    tunable.map_or(Ok(Vec::new()), |tunable| tunable.candidates(function, &params))
+}
+
+/// Lets a candidate do a function's work.
+pub fn choose(
+    device: &dyn Device,
+    function: &Function,
+    candidate: usize,
+) -> Result<(), DeviceError> {
+    let tunable = device.capabilities().tunable;
+    tunable.map_or(Ok(()), |tunable| tunable.choose(function, candidate))
 }

@@ -31,6 +31,12 @@ impl Workload for Beside<'_> {
     fn take_turns(&mut self, on: bool) {
         self.workload.take_turns(on);
     }
+    fn candidates(&self) -> Result<Vec<String>, DeviceError> {
+        self.workload.candidates()
+    }
+    fn choose(&mut self, candidate: usize) -> Result<(), DeviceError> {
+        self.workload.choose(candidate)
+    }
     fn poison(&mut self) -> Result<(), DeviceError> {
         self.workload.poison().inspect_err(|error| self.rank.peers.failed(error))
     }

@@ -105,6 +105,7 @@ impl Device for SynchronisedDevice<'_> {
             rank_times: _,
             threads,
             user_kernels,
+            tunable,
         } = self.device.capabilities();
         let fills = fills.is_some().then_some(self as &dyn Fills);
         Capabilities {
@@ -115,6 +116,7 @@ impl Device for SynchronisedDevice<'_> {
             rank_times: Some(self),
             threads,
             user_kernels,
+            tunable,
         }
     }
 }

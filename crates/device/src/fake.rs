@@ -452,6 +452,7 @@ impl Device for FakeDevice {
             rank_times: None,
             threads: None,
             user_kernels: None,
+            tunable: None,
         }
     }
 }

@@ -28,10 +28,12 @@ pub mod pci;
 #[path = "../../../tests/skipped/mod.rs"]
 mod skipped;
 mod trust;
+mod tunable;
 pub mod user;
 
 pub use error::{DeviceError, Result};
 pub use finding::{Finding, State};
+pub use tunable::Tunable;
 
 use fizeau_domain::{
     case::{HostMemory, KernelName, MemoryNode},
@@ -218,6 +220,8 @@ pub struct Capabilities<'d> {
     pub threads: Option<&'d dyn Threads>,
     /// Runs kernels that a user brings.
     pub user_kernels: Option<&'d dyn TakesKernels>,
+    /// Has functions that can do their work in several ways.
+    pub tunable: Option<&'d dyn Tunable>,
 }
 
 /// A device that runs kernels which a user brings, beside its own.

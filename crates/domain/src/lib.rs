@@ -53,5 +53,6 @@ pub mod spec;
 pub mod stats;
 pub mod suite;
 pub mod text;
+pub mod tuning;
 pub mod units;
 pub mod verdict;

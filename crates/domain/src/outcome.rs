@@ -4,6 +4,7 @@ use crate::{
     case::{Case, Work},
     spec::{SpeedOfLight, Tier},
     stats::Summary,
+    tuning::Tuning,
     units::{Celsius, Joules, Megahertz, Seconds, Watts},
 };
 use serde::Deserialize;
@@ -81,6 +82,8 @@ pub struct Measurement {
     /// What code ran: images of this program's kernels, vendors' libraries. Kernels of the host are
     /// part of the program itself.
     pub code: Vec<Code>,
+    /// Which of several ways to do its work was timed; none for a kernel that has one alone.
+    pub tuning: Option<Box<Tuning>>,
     /// What one iteration had to do.
     pub work: Work,
     /// Whether what it reads was in the caches before each iteration.

@@ -59,7 +59,12 @@ impl Bar {
             _ => length(&value) * (median / light.time),
         });
         let share = measurement.utilisation().filter(|_| is_ours);
-        Bar { kernel: measurement.case.kernel.0.clone(), value, limit, share }
+        let kernel = &measurement.case.kernel.0;
+        let kernel = match &measurement.tuning {
+            Some(tuning) => format!("{kernel}: {}", tuning.chosen),
+            None => kernel.clone(),
+        };
+        Bar { kernel, value, limit, share }
     }
 
     /// How long the bar is, in the unit of its value.

@@ -49,6 +49,12 @@ const REGIME: [Column; 2] = [
     Column { key: "settled_over_burst", title: "settled / burst", weight: Weight::Detail },
 ];
 
+/// In the tables of runs with kernels that took one of several candidates alone.
+const TUNED: [Column; 2] = [
+    Column { key: "chosen", title: "chosen", weight: Weight::Useful },
+    Column { key: "next_best_over_chosen", title: "next best", weight: Weight::Detail },
+];
+
 const UNMEASURED: &[Column] = &[
     Column { key: "case", title: "case", weight: Weight::Essential },
     Column { key: "outcome", title: "outcome", weight: Weight::Essential },
@@ -80,6 +86,15 @@ pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         rows.iter_mut().zip(&measured).for_each(|(row, one)| {
             row.push(one.regime.map_or(Cell::Absent, |regime| text(regime.name())));
             row.push(regime::settled_over_burst(one).map_or(Cell::Absent, Cell::Ratio));
+        });
+    }
+    if measured.iter().any(|one| one.tuning.is_some()) {
+        columns.extend(TUNED);
+        rows.iter_mut().zip(&measured).for_each(|(row, one)| {
+            let tuning = one.tuning.as_ref();
+            row.push(tuning.map_or(Cell::Absent, |tuning| text(&tuning.chosen)));
+            let second = tuning.and_then(|tuning| tuning.second());
+            row.push(second.map_or(Cell::Absent, |(_, ratio)| Cell::Ratio(ratio)));
         });
     }
     Table::unless_empty("cases", "Every measured case", columns, rows)

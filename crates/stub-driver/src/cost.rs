@@ -54,6 +54,8 @@ pub struct Cost {
     pub copy: Option<Copied>,
     /// Cycles that the units work for.
     pub cycles: f64,
+    /// The share of its speed that a script leaves the kernel.
+    pub speed: f64,
 }
 
 /// A copy: what lies between its two ends is for whoever knows the memories to say.
@@ -101,6 +103,7 @@ impl Cost {
         chain: None,
         copy: None,
         cycles: 0.0,
+        speed: 1.0,
     };
 
     /// Moves bytes that all lie in `footprint`.
@@ -125,6 +128,11 @@ impl Cost {
     /// it refuses them.
     pub fn of(name: &str, params: &[u8]) -> Cost {
         of(name, Parameters(params)).unwrap_or(Cost::LAUNCH)
+    }
+
+    /// The same of a kernel that has such a share of its speed.
+    pub fn at_speed(self, speed: f64) -> Cost {
+        Cost { speed, ..self }
     }
 
     /// Nanoseconds of it on a device at a moment. `path` is that of the copy, `first` the address
@@ -165,6 +173,7 @@ impl Cost {
         ]
         .into_iter()
         .fold(0.0, f64::max)
+            / self.speed
     }
 }
 

@@ -598,10 +598,13 @@ pub unsafe extern "C" fn cuGraphLaunch(graph: Handle, stream: Handle) -> c_int {
                 OK
             },
             Node::Launch(call) => {
-                let cost = Cost::of(&call.name(), &call.params);
+                let mut state = state::state();
+                let name = call.name();
+                let speed = state.script.speeds.of_entry(&name);
+                let cost = Cost::of(&name, &call.params).at_speed(speed);
                 // A graph's launches are set up in half of the time.
                 let cost = Cost { launches: cost.launches / 2.0, ..cost };
-                perform(&mut state::state(), stream as usize, call, &cost)
+                perform(&mut state, stream as usize, call, &cost)
             }
         };
         if code != OK {
@@ -695,7 +698,8 @@ pub(crate) unsafe fn launch(
     if threads > state.script.threads_max(&found.name) {
         return OUT_OF_RESOURCES;
     }
-    let cost = Cost::of(&found.name, &bytes);
+    let speed = state.script.speeds.of_entry(&found.name);
+    let cost = Cost::of(&found.name, &bytes).at_speed(speed);
     let call = Call {
         library: Arc::clone(&found.library),
         entry,

@@ -10,6 +10,7 @@
 //! | `gpu3.hbm=0.85@100` | from that device's launch 100 on |
 //! | `gpu3.hbm=0.85~0.1` | in one timed region of ten, chosen at random; `0.85~0.1@100` is both |
 //! | `link0-3=0.5` | the link between devices 0 and 3; `link` is every link, `gpu3.link` all of device 3 |
+//! | `entry.gemm_bf16_mma=0.8` | the kernel of that entry has 0.8 of its speed |
 //! | `noise=0.01` | the times of timed regions scatter by 1 %; `gpu3.noise` as above |
 //! | `drift=-0.02/s` | a device gets 2 % slower with each second that it has worked |
 //! | `drift=-0.001/launch` | a device gets 0.1 % slower with each launch |
@@ -144,6 +145,8 @@ pub struct Speeds {
     regulator: Option<u64>,
     seed: u64,
     rules: Vec<Rule>,
+    /// Kernels by their entries.
+    entries: Vec<(String, f64)>,
     noise: Vec<(Of, f64)>,
     drifts: Vec<Drift>,
 }
@@ -160,6 +163,10 @@ impl Speeds {
         }
         if name == "regulator" {
             self.regulator = Some(value.parse().ok()?);
+            return Some(());
+        }
+        if let Some(entry) = name.strip_prefix("entry.") {
+            self.entries.push((entry.into(), number(value).filter(|speed| *speed > 0.0)?));
             return Some(());
         }
         let (of, what) = target(name)?;
@@ -196,6 +203,12 @@ impl Speeds {
             }
             _ => own,
         }
+    }
+
+    /// The share of its speed that the kernel of an entry has.
+    pub fn of_entry(&self, name: &str) -> f64 {
+        let of = self.entries.iter().filter(|(entry, _)| entry == name);
+        of.map(|(_, speed)| speed).product()
     }
 
     /// What all times of a device at a moment are multiplied by: noise and drift.

@@ -127,6 +127,7 @@ pub fn run(args: &DiscoverArgs, global: &Global) -> anyhow::Result<ExitCode> {
         },
         out: args.out.clone(),
         resume: None,
+        choices: None,
         label: None,
         no_host_name: args.no_host_name,
         full: false,

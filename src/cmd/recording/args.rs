@@ -2,7 +2,10 @@
 //! and device. It is put together from the arguments that were understood, so that nothing else of
 //! it can come into a record.
 
-use crate::cmd::{global::Global, plan::PlanArgs, user_kernels::InChild};
+use crate::{
+    cmd::{exit::Usage, global::Global, output::shown, plan::PlanArgs, user_kernels::InChild},
+    session::tuner::{self, Choices},
+};
 use clap::{
     Args,
     builder::{PathBufValueParser, TypedValueParser as _},
@@ -27,6 +30,9 @@ pub struct RunArgs {
         conflicts_with_all = ["out", "selectors", "ranks", "label", "kernel"]
     )]
     pub resume: Option<PathBuf>,
+    /// Let tuned kernels take what they took in this record, without trying their candidates
+    #[arg(long, value_name = "DIR|FILE")]
+    pub choices: Option<PathBuf>,
     /// A note on this run, kept in the record
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
@@ -55,6 +61,24 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// What tuned kernels took in the record that `--choices` names; nothing without it.
+    ///
+    /// # Errors
+    /// Where the record cannot be read, or has no choice.
+    pub fn choices(&self) -> anyhow::Result<Choices> {
+        let Some(path) = &self.choices else { return Ok(Choices::new()) };
+        let choices = tuner::choices_of(&store::read(path)?);
+        if choices.is_empty() {
+            let path = shown(path);
+            return Err(Usage(format!(
+                "--choices {path}: none of its cases tried candidates, so that it has no choice \
+                 to give"
+            ))
+            .into());
+        }
+        Ok(choices)
+    }
+
     /// The words that make `fizeau run` do the same again. Folders are left out but for the names
     /// of files that say what is measured: the folders in which users keep them are private.
     pub fn command(&self, global: &Global) -> Vec<String> {
@@ -63,6 +87,7 @@ impl RunArgs {
             plan,
             out: _,
             resume,
+            choices,
             label,
             no_host_name,
             full: _,
@@ -85,6 +110,7 @@ impl RunArgs {
             option("--kernel", Some(file_name(&path.to_string_lossy())));
         }
         option("--device", device.clone());
+        option("--choices", choices.as_ref().map(|path| file_name(&path.to_string_lossy())));
         option("--label", label.clone());
         option("--data", data.as_ref().map(|_| "DIR".to_owned()));
         option("--resume", resume.as_ref().map(|_| "DIR".to_owned()));
@@ -136,6 +162,8 @@ mod tests {
         assert_eq!(told(&line), "fizeau run --label a b --data DIR");
         let line = ["--kernel", "/somewhere/mine.so"];
         assert_eq!(told(&line), "fizeau run --kernel mine.so");
+        let line = ["--choices", "/somewhere/earlier"];
+        assert_eq!(told(&line), "fizeau run --choices earlier");
         assert_eq!(told(&["--resume", "/somewhere/out"]), "fizeau run --resume DIR");
     }
 }

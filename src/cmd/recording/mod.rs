@@ -24,7 +24,7 @@ use super::{
 use crate::{
     data::Catalogue,
     kernels,
-    session::{self, Apart, End, Session},
+    session::{self, Apart, End, Session, tuner::Choices},
     world::{self, Choice, HostName, Joined, KeptRecord, Link, Seat, Seats, Terms, choice, memory},
 };
 use anyhow::Context;
@@ -91,7 +91,8 @@ pub fn run_and_tell(
     let plan_args = plan_of(args, old.as_ref());
     let choice = plan_args.choice();
     let (catalogue, interrupted) = (&catalogue, &interrupted);
-    let run = Run { args, global, catalogue, interrupted, old, plan_args, choice, tell };
+    let choices = args.choices()?;
+    let run = Run { args, global, catalogue, interrupted, old, plan_args, choice, choices, tell };
     Seats::of(&run.choice)?.run(|| run.alone(), |seat| run.one_of_many(seat))
 }
 
@@ -111,6 +112,7 @@ struct Run<'r> {
     old: Option<Record>,
     plan_args: plan::PlanArgs,
     choice: Choice,
+    choices: Choices,
     tell: Option<Tell<'r>>,
 }
 
@@ -187,8 +189,9 @@ impl Run<'_> {
     ) -> Session<'s> {
         let yardstick = self.yardstick(rank);
         let spent = self.old.as_ref().map_or(Seconds(0.0), spent);
-        let interrupted = self.interrupted;
-        Session { rank, yardstick, settings, interrupted, memory_free, spent, apart: None }
+        let (interrupted, choices) = (self.interrupted, self.choices.clone());
+        let apart = None;
+        Session { rank, yardstick, settings, interrupted, memory_free, spent, apart, choices }
     }
 
     /// What times are set against, as far as one rank alone can tell.
@@ -273,7 +276,8 @@ impl Run<'_> {
         let processes = |starter| self.processes(starter, session, header, &directory);
         let apart = starter.map(processes).transpose()?;
         let apart = apart.as_ref().map(|apart| apart as &dyn Apart);
-        let session = Session { apart, yardstick: session.yardstick.clone(), ..*session };
+        let (yardstick, choices) = (session.yardstick.clone(), session.choices.clone());
+        let session = Session { apart, yardstick, choices, ..*session };
         let mut progress = Progress::new(header, left, self.global.progress);
         let end = session.run(header, &done, Some(&mut writer), &mut progress)?;
         drop((progress, writer));

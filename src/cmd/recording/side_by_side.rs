@@ -116,6 +116,8 @@ fn of_a_new_run(args: &RunArgs, name: &str, directory: &Path) -> Vec<String> {
     words.push(directory.display().to_string());
     words.extend(args.label.iter().flat_map(|label| ["--label".into(), label.clone()]));
     words.extend(args.no_host_name.then(|| "--no-host-name".into()));
+    let choices = args.choices.iter();
+    words.extend(choices.flat_map(|path| ["--choices".into(), path.display().to_string()]));
     words
 }
 

@@ -8,7 +8,7 @@ use super::{
     super::{
         Prepared, Rank, Unready, Workload, collected,
         element::{E4m3, Element, Tf32},
-        filled,
+        filled, rotation,
     },
     WORKSPACE_MAX, by_columns,
     reference::{Reference, Roundoff},
@@ -174,6 +174,14 @@ impl<E: Element> Workload for Grouped<'_, E> {
         let blocks = self.device.properties().units;
         let (function, params) = (&self.function, &self.params);
         self.device.launch(&Launch { function, blocks, repeat, params: (*params).into() })
+    }
+
+    fn candidates(&self) -> Result<Vec<String>, DeviceError> {
+        rotation::candidates(self.device, &self.function, self.params.into())
+    }
+
+    fn choose(&mut self, candidate: usize) -> Result<(), DeviceError> {
+        rotation::choose(self.device, &self.function, candidate)
     }
 
     fn poison(&mut self) -> Result<(), DeviceError> {

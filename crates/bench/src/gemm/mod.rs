@@ -371,6 +371,14 @@ impl<O: Element> Workload for Gemm<'_, O> {
         self.turns.take(on);
     }
 
+    fn candidates(&self) -> Result<Vec<String>, DeviceError> {
+        self.turns.candidates()
+    }
+
+    fn choose(&mut self, candidate: usize) -> Result<(), DeviceError> {
+        self.turns.choose(candidate)
+    }
+
     fn poison(&mut self) -> Result<(), DeviceError> {
         let poison = filled(O::POISON, self.made.reference.elements())?;
         self.turns.device.write(&self.c, Bytes(0), bytemuck::cast_slice(&poison))

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     self as device, Buffer, Capabilities, Device, DeviceError, Elsewhere, Fills, ForeignStream,
     Function, HostNode, Identity, Launch, Pulse, RemoteMemory, Replay, Reports, Result, Stream,
-    TakesKernels, Timing, numa,
+    TakesKernels, Timing, Tunable, numa,
     user::{Calls, UserFile},
 };
 use fizeau_domain::{
@@ -174,6 +174,7 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
     fn takes(&self, function: &Function, params: &Params) -> Result<()> {
         match function.handle.downcast_ref() {
             Some(Action::Kernel(kernel)) => kernel.takes(params, self.properties.units),
+            Some(Action::Tuned(tuned)) => tuned.takes(params, self.properties.units),
             _ => Ok(()),
         }
     }
@@ -248,6 +249,32 @@ impl<S: ReadSensors> Device for GpuDevice<S> {
             rank_times: None,
             threads: None,
             user_kernels: Some(self),
+            tunable: Some(self),
+        }
+    }
+}
+
+impl<S: ReadSensors> Tunable for GpuDevice<S> {
+    fn candidates(&self, function: &Function, params: &Params) -> Result<Vec<String>> {
+        match function.handle.downcast_ref() {
+            Some(Action::Tuned(tuned)) => tuned.candidates(params, self.properties.units),
+            Some(Action::Library(products)) => products.candidates(params.try_into()?),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn choose(&self, function: &Function, candidate: usize) -> Result<()> {
+        match function.handle.downcast_ref() {
+            Some(Action::Tuned(tuned)) => {
+                let chosen = tuned.choose(candidate)?;
+                self.loaded.borrow_mut().push(chosen.code.clone());
+                Ok(())
+            }
+            Some(Action::Library(products)) => {
+                self.loaded.borrow_mut().extend(products.code());
+                products.choose(candidate)
+            }
+            _ => Err(DeviceError::Driver("a candidate of a kernel that has none".into())),
         }
     }
 }

@@ -6,12 +6,14 @@ use super::{
     graph::Graph,
     kernels::{Kernels, Loaded},
     products::Products,
+    tuned::{self, Tuned},
 };
 use crate::{Launch, Result};
 use fizeau_domain::{
     case::{KernelName, Launching},
     kernel::{GemmParams, LaunchParams, Operation, TransferParams},
     outcome::Code,
+    tuning::TUNED,
 };
 use std::{cell::RefCell, rc::Rc};
 
@@ -22,6 +24,8 @@ const COPY_ENGINE: &str = "ce";
 pub enum Action {
     /// A kernel.
     Kernel(Loaded),
+    /// The fastest of several kernels.
+    Tuned(Tuned),
     /// Copy engines.
     Copy,
     /// A kernel that the host waits for each time.
@@ -42,6 +46,9 @@ pub fn names(
     (library, kinds): (&str, &[Kind]),
 ) -> Vec<KernelName> {
     let mut names = kernels.names(of_kernel(operation));
+    if tuned::has(operation, kernels.bundled_names(operation).len()) {
+        names.insert(0, KernelName(TUNED.into()));
+    }
     if operation == Operation::Copy {
         names.insert(0, KernelName(COPY_ENGINE.into()));
     }
@@ -76,6 +83,7 @@ pub fn load(
     let kernel = || kernels.load(context, of_kernel(operation), name);
     Ok(match (operation, name) {
         (Operation::Copy, COPY_ENGINE) => Action::Copy,
+        (_, TUNED) => Action::Tuned(Tuned::new(kernels, context, operation)?),
         (_, name) if name == context.driver().vendor.products.name => {
             Action::Library(Products::new(context, kinds)?)
         }
@@ -92,18 +100,19 @@ impl Action {
             Action::Kernel(kernel) | Action::Waited(kernel) | Action::Graph(kernel, _) => {
                 kernel.cluster()
             }
-            Action::Library(_) | Action::Copy => 1,
+            Action::Library(_) | Action::Copy | Action::Tuned(_) => 1,
         }
     }
 
-    /// What code it is; none of the driver's own copies.
+    /// What code it is; none of the driver's own copies, nor of what has several until one is
+    /// chosen.
     pub fn code(&self) -> Option<Code> {
         match self {
             Action::Kernel(kernel) | Action::Waited(kernel) | Action::Graph(kernel, _) => {
                 Some(kernel.code.clone())
             }
             Action::Library(products) => products.code(),
-            Action::Copy => None,
+            Action::Copy | Action::Tuned(_) => None,
         }
     }
 
@@ -111,6 +120,7 @@ impl Action {
     pub fn launch(&self, context: &Rc<Context>, launch: &Launch<'_>) -> Result<()> {
         match self {
             Action::Kernel(kernel) => kernel.launch(context, launch),
+            Action::Tuned(tuned) => tuned.launch(context, launch),
             Action::Library(products) => {
                 let params: &GemmParams = (&launch.params).try_into()?;
                 products.launch(params, launch.repeat)

@@ -169,6 +169,13 @@ impl Kernels {
         of_operation.map(|(_, row)| KernelName(row.name.clone())).collect()
     }
 
+    /// The same without those of the user.
+    pub fn bundled_names(&self, operation: Operation) -> Vec<KernelName> {
+        let rows = self.files.iter().flat_map(|file| &file.kernels);
+        let of_operation = rows.filter(|row| row.operation == operation);
+        of_operation.map(|row| KernelName(row.name.clone())).collect()
+    }
+
     /// Loads one.
     ///
     /// # Errors

@@ -36,4 +36,5 @@ pub mod status;
 pub mod table;
 mod telemetry;
 pub mod tensor_map;
+mod tuned;
 pub mod vendor;

@@ -1,25 +1,21 @@
 //! The vendor's matrix products beside this program's own: the same operands and the same checks,
 //! in turn in the same run.
 //!
-//! Of the algorithms that the library's heuristics name, the fastest on the case's own operands is
-//! kept. They are timed at the first launch, by the device's timer, the nearest ones in rounds. The
-//! library stores
-//! matrices by columns, so that the transposed product is asked for, with the operands exchanged.
+//! The algorithms that the library's heuristics name are candidates ([`crate::Tunable`]): whoever
+//! times them takes the fastest. Until one is chosen, the library's best guess that it accepts does
+//! the work. The library stores matrices by columns, so that the transposed product is asked for,
+//! with the operands exchanged.
 
 #![expect(unsafe_code, reason = "cuBLASLt and hipBLASLt are C libraries")]
 
 use super::{
     blas_lt::{Algorithm, BlasLtDialect, Kind, Library},
     context::Context,
+    tuned::CANDIDATES_MAX,
 };
 use crate::{Buffer, DeviceError, Result, library::Handle};
-use fizeau_domain::{
-    case::Layout, dtype::Dtype, kernel::GemmParams, outcome::Code, spec::STUB, stats::quantile,
-};
+use fizeau_domain::{case::Layout, dtype::Dtype, kernel::GemmParams, outcome::Code, spec::STUB};
 use std::{cell::RefCell, ffi::c_int, rc::Rc, sync::Arc};
-
-/// Algorithms asked for.
-const ALGORITHMS: usize = 16;
 
 /// Products of one context.
 pub struct Products {
@@ -31,9 +27,25 @@ pub struct Products {
     workspace: Buffer,
     /// Of one shape: one for each pair of scales, whose addresses a description holds.
     planned: RefCell<Vec<(GemmParams, Planned)>>,
+    /// What the library offers for that shape.
+    offered: RefCell<Option<Offered>>,
 }
 
-/// One product: what it is described by, and the algorithm that was the fastest.
+/// The algorithms of one shape, the library's best guess first, and which of them is taken.
+struct Offered {
+    shape: GemmParams,
+    algorithms: Vec<Algorithm>,
+    taken: usize,
+    /// Whether it was chosen: what refuses is then no reason to take another one.
+    is_chosen: bool,
+}
+
+/// A product without its addresses: all copies of the operands have the same algorithm.
+fn shape(of: &GemmParams) -> GemmParams {
+    GemmParams { a: 0, b: 0, c: 0, scales_a: 0, scales_b: 0, ..*of }
+}
+
+/// One product: what it is described by.
 struct Planned {
     library: Arc<Library>,
     kind: Kind,
@@ -41,7 +53,6 @@ struct Planned {
     a: Handle,
     b: Handle,
     c: Handle,
-    algorithm: Algorithm,
 }
 
 impl Products {
@@ -68,7 +79,8 @@ impl Products {
             }
         };
         let (kinds, planned) = (kinds.to_vec(), RefCell::new(Vec::new()));
-        Ok(Products { dialect, kinds, library, context, handle, workspace, planned })
+        let offered = RefCell::new(None);
+        Ok(Products { dialect, kinds, library, context, handle, workspace, planned, offered })
     }
 
     /// The library, as a record keeps it.
@@ -81,40 +93,93 @@ impl Products {
         Some(Code::Library { name: self.dialect.name.into(), version })
     }
 
-    /// Enqueues a product `repeat` times; the first time of a shape, chooses its algorithm.
+    /// Names of the algorithms that the library offers for a product, its best guess first.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NotOffered`] where the library has no algorithm for it.
+    /// [`DeviceError::NotOffered`] where it has none.
+    pub fn candidates(&self, gemm: &GemmParams) -> Result<Vec<String>> {
+        self.plan(gemm)?;
+        let offered = self.offered.borrow();
+        let count = offered.as_ref().map_or(0, |of| of.algorithms.len());
+        Ok((1..=count).map(|number| format!("guess_{number}")).collect())
+    }
+
+    /// Takes one of them from now on.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none.
+    pub fn choose(&self, candidate: usize) -> Result<()> {
+        let mut offered = self.offered.borrow_mut();
+        let of = offered.as_mut().filter(|of| candidate < of.algorithms.len());
+        let none = || DeviceError::Driver("an algorithm that was not offered".into());
+        let of = of.ok_or_else(none)?;
+        (of.taken, of.is_chosen) = (candidate, true);
+        Ok(())
+    }
+
+    /// Enqueues a product `repeat` times.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::NotOffered`] where the library has no algorithm for it; what it refuses where
+    /// one was chosen.
     pub fn launch(&self, gemm: &GemmParams, repeat: u32) -> Result<()> {
-        let mut planned = self.planned.borrow_mut();
-        let described = GemmParams { a: 0, b: 0, c: 0, ..*gemm };
-        let at = match planned.iter().position(|(of, _)| *of == described) {
-            Some(at) => at,
-            None => {
-                let shape = |of: &GemmParams| GemmParams { scales_a: 0, scales_b: 0, ..*of };
-                planned.retain(|(of, _)| shape(of) == shape(&described));
-                // Copies of operands have the shape's algorithm, and scales of their own.
-                let chosen = planned.first().map(|(_, plan)| (plan.kind, plan.algorithm));
-                let plan = match chosen {
-                    Some((kind, algorithm)) => {
-                        let library = &self.library;
-                        let mut plan = Planned::described(self.dialect, library, &kind, gemm)?;
-                        plan.algorithm = algorithm;
-                        plan
-                    }
-                    None => self.plan(gemm)?,
-                };
-                planned.push((described, plan));
-                planned.len() - 1
-            }
-        };
+        let at = self.plan(gemm)?;
+        let planned = self.planned.borrow();
         let plan = &planned[at].1;
-        (0..repeat).try_for_each(|_| {
-            self.multiply(gemm, plan, &plan.algorithm)?;
+        for _ in 0..repeat {
+            self.multiply_by_taken(gemm, plan)?;
             self.context.enqueued_one();
-            Ok(())
-        })
+        }
+        Ok(())
+    }
+
+    /// By the algorithm that is taken; where none was chosen and the library refuses it, by the
+    /// next one that it accepts.
+    fn multiply_by_taken(&self, gemm: &GemmParams, plan: &Planned) -> Result<()> {
+        let mut offered = self.offered.borrow_mut();
+        let none = || self.not_offered("an algorithm for this shape and element type");
+        let of = offered.as_mut().ok_or_else(none)?;
+        loop {
+            match self.multiply(gemm, plan, &of.algorithms[of.taken]) {
+                Err(_) if !of.is_chosen && of.taken + 1 < of.algorithms.len() => of.taken += 1,
+                done => return done,
+            }
+        }
+    }
+
+    /// The place of a product's description, which is made the first time, with the algorithms of
+    /// its shape where another one came before.
+    fn plan(&self, gemm: &GemmParams) -> Result<usize> {
+        let described = GemmParams { a: 0, b: 0, c: 0, ..*gemm };
+        let mut planned = self.planned.borrow_mut();
+        if let Some(at) = planned.iter().position(|(of, _)| *of == described) {
+            return Ok(at);
+        }
+        planned.retain(|(of, _)| shape(of) == shape(&described));
+        self.context.current()?;
+        let dtype = Dtype::ALL.get(gemm.dtype as usize);
+        let kind = self.kinds.iter().find(|kind| Some(&kind.dtype) == dtype);
+        let kind =
+            kind.ok_or_else(|| self.not_offered("products of this element type on this device"))?;
+        let plan = Planned::described(self.dialect, &self.library, kind, gemm)?;
+        let shape = shape(gemm);
+        if self.offered.borrow().as_ref().is_none_or(|of| of.shape != shape) {
+            let algorithms = self.heuristics(&plan)?;
+            if algorithms.is_empty() {
+                let what = "an algorithm for this shape and element type on this device";
+                return Err(self.not_offered(what));
+            }
+            self.offered.replace(Some(Offered { shape, algorithms, taken: 0, is_chosen: false }));
+        }
+        planned.push((described, plan));
+        Ok(planned.len() - 1)
+    }
+
+    fn not_offered(&self, what: &str) -> DeviceError {
+        DeviceError::NotOffered { library: self.dialect.name.into(), what: what.into() }
     }
 
     fn multiply(&self, gemm: &GemmParams, plan: &Planned, algorithm: &Algorithm) -> Result<()> {
@@ -145,57 +210,11 @@ impl Products {
         .map_err(|code| self.dialect.error(code))
     }
 
-    fn plan(&self, gemm: &GemmParams) -> Result<Planned> {
-        self.context.current()?;
-        let dtype = Dtype::ALL.get(gemm.dtype as usize);
-        let kind = self.kinds.iter().find(|kind| Some(&kind.dtype) == dtype);
-        let not_offered = |what: &str| DeviceError::NotOffered {
-            library: self.dialect.name.into(),
-            what: what.into(),
-        };
-        let kind =
-            kind.ok_or_else(|| not_offered("products of this element type on this device"))?;
-        let mut plan = Planned::described(self.dialect, &self.library, kind, gemm)?;
-        plan.algorithm = self.fastest(gemm, &plan)?.ok_or_else(|| {
-            not_offered("an algorithm for this shape and element type on this device")
-        })?;
-        Ok(plan)
-    }
-
-    /// The algorithm that takes least time, by the device's own timer: all of them once, then those
-    /// that are near the best in rounds, each of which begins with another one. Of those that are
-    /// alike, the library's better guess.
-    fn fastest(&self, gemm: &GemmParams, plan: &Planned) -> Result<Option<Algorithm>> {
-        let mut found: Vec<(Algorithm, Vec<f64>)> = Vec::new();
-        for algorithm in self.heuristics(plan)? {
-            // What one algorithm refuses, another may take.
-            let Ok(()) = self.multiply(gemm, plan, &algorithm) else { continue };
-            self.context.wait("a product")?;
-            found.push((algorithm, vec![self.time(gemm, plan, &algorithm, TIMED)?]));
-        }
-        let least = found.iter().map(|(_, times)| times[0]).fold(f64::INFINITY, f64::min);
-        found.retain(|(_, times)| times[0] <= least * NEAR);
-        let count = (BATCH / least.max(1e-7)).clamp(1.0, BATCH_MAX) as usize;
-        for round in 0..if found.len() > 1 { ROUNDS } else { 0 } {
-            let all = found.len();
-            for at in (0..all).map(|at| (at + round) % all) {
-                let (algorithm, times) = &mut found[at];
-                if round == 0 {
-                    times.clear();
-                }
-                times.push(self.time(gemm, plan, algorithm, count)?);
-            }
-        }
-        let median = |(_, times): &(Algorithm, Vec<f64>)| quantile::median(times);
-        let least = found.iter().map(median).fold(f64::INFINITY, f64::min);
-        Ok(found.iter().find(|one| median(one) <= least * ALIKE).map(|(algorithm, _)| *algorithm))
-    }
-
     /// The algorithms that may do, the best guess first.
     fn heuristics(&self, plan: &Planned) -> Result<Vec<Algorithm>> {
         let f = &self.library.functions;
         let words = self.dialect.found[0] / 8;
-        let mut found = vec![0u64; words * ALGORITHMS];
+        let mut found = vec![0u64; words * CANDIDATES_MAX];
         let (mut preference, mut count) = (std::ptr::null_mut(), 0);
         let size = self.dialect.workspace.0 as usize;
         let error = |code| self.dialect.error(code);
@@ -207,7 +226,7 @@ impl Products {
             let said = f.preference_set(preference, attribute, value, size_of::<usize>());
             let said = said.and_then(|()| {
                 let (a, b, c) = (plan.a, plan.b, plan.c);
-                let wanted = ALGORITHMS as c_int;
+                let wanted = CANDIDATES_MAX as c_int;
                 let found = found.as_mut_ptr().cast();
                 let (product, count) = (plan.product, &raw mut count);
                 f.heuristics(self.handle, product, b, a, c, c, preference, wanted, found, count)
@@ -218,33 +237,7 @@ impl Products {
         said.map_err(error)?;
         Ok(read(&found, self.dialect.algorithm, self.dialect.found, count.max(0) as usize))
     }
-
-    /// Seconds of one product among several.
-    fn time(
-        &self,
-        gemm: &GemmParams,
-        plan: &Planned,
-        algorithm: &Algorithm,
-        count: usize,
-    ) -> Result<f64> {
-        let mut several = || (0..count).try_for_each(|_| self.multiply(gemm, plan, algorithm));
-        Ok(self.context.timed(&mut several)?.0 / count as f64)
-    }
 }
-
-/// Products that an algorithm is first timed by.
-const TIMED: usize = 5;
-
-/// Rounds of those that are near the best; seconds of products that one is timed by in each, and
-/// the most products.
-const ROUNDS: usize = 3;
-const BATCH: f64 = 0.000_2;
-const BATCH_MAX: f64 = 100.0;
-
-/// An algorithm that first takes longer than this much of the best is not tried again; those
-/// within this much are alike.
-const NEAR: f64 = 1.15;
-const ALIKE: f64 = 1.01;
 
 /// The algorithms of as many results as there are whose state is a success. Algorithm, result and
 /// the state's place are of as many bytes as is said, whole words all.
@@ -304,7 +297,6 @@ impl Planned {
             a: null,
             b: null,
             c: null,
-            algorithm: [0; 8],
         };
         let f = &library.functions;
         let layout = |layout: &mut Handle, kind, rows: u64, columns| {

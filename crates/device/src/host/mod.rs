@@ -339,6 +339,7 @@ impl Device for HostDevice {
             rank_times: None,
             threads: Some(self),
             user_kernels: Some(self),
+            tunable: None,
         }
     }
 }

@@ -100,10 +100,11 @@ impl PowerLadder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelChoice {
-    /// All of them.
+    /// All of them, each by itself.
     #[default]
     All,
-    /// The one that the device lists first, as its best guess, and vendors' libraries.
+    /// The fastest of them, found by trying them where the device can, else the one that it lists
+    /// first, as its best guess; and vendors' libraries.
     Best,
 }
 

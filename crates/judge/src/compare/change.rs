@@ -39,3 +39,17 @@ pub fn disturbance<'m>(runs: impl Iterator<Item = (&'m str, &'m Measurement)>) -
     let runs: Vec<_> = runs.filter_map(words).collect();
     (!runs.is_empty()).then(|| format!("disturbed: {}", runs.join(", ")))
 }
+
+/// Which candidate each run took of a tuned kernel, where they did not all take the same: then two
+/// kernels are compared.
+pub fn other_choice(runs: &[(&str, &Measurement)]) -> Option<String> {
+    let chosen = |one: &Measurement| one.tuning.as_ref().map(|tuning| tuning.chosen.clone());
+    let all: Vec<(&str, String)> =
+        runs.iter().filter_map(|(name, one)| Some((*name, chosen(one)?))).collect();
+    let (_, first) = all.first()?;
+    if all.iter().all(|(_, other)| other == first) {
+        return None;
+    }
+    let words: Vec<String> = all.iter().map(|(name, one)| format!("{one} in {name}")).collect();
+    Some(format!("another kernel was chosen: {}", words.join(", ")))
+}

@@ -14,7 +14,7 @@ pub use judge::Group;
 pub use quantity::Quantity;
 pub use waiver::Waiver;
 
-use change::{change, disturbance, states};
+use change::{change, disturbance, other_choice, states};
 use fizeau_domain::{
     case::Case,
     outcome::{Measurement, Outcome},
@@ -447,7 +447,7 @@ struct Joined {
     /// By what share the slowest state of B is above that of A; 0 where neither is of two states,
     /// or a side has several runs.
     slower_by: f64,
-    /// What the single runs say against themselves.
+    /// What the single runs say against themselves, and where they took different candidates.
     doubts: Vec<String>,
 }
 
@@ -558,6 +558,7 @@ fn row<'r>(case: &Case, [a, b]: &[Runs<'r>; 2]) -> Joined {
     if let Some(why) = Quantity::mixed(&all) {
         return without(Fate::Incomparable, Some(why));
     }
+    let choice = other_choice(&all);
     let note = disturbance(all.into_iter());
     // A disturbed case says nothing of the machine. Of two single runs nothing would be left.
     let counting = |runs: &Runs<'r>| -> Vec<&'r Measurement> {
@@ -575,10 +576,11 @@ fn row<'r>(case: &Case, [a, b]: &[Runs<'r>; 2]) -> Joined {
         [(middle - of.low.ln()).max(0.0), (of.high.ln() - middle).max(0.0)]
     };
     let within = change.map_or([0.0; 2], distance);
-    let (slower_by, doubts) = match (&of_a[..], &of_b[..]) {
+    let (slower_by, mut doubts) = match (&of_a[..], &of_b[..]) {
         ([a], [b]) if is_single => states(a, b),
         _ => (0.0, Vec::new()),
     };
+    doubts.extend(choice);
     let fate = Fate::Unclear;
     let row = ComparedCase { case: case.clone(), fate, change, note, slower_state: false };
     let observed = Observed { id, before, after, within, counts: true };

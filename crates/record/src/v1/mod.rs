@@ -6,10 +6,12 @@
 mod case;
 mod device;
 mod outcome;
+mod tuning;
 
 pub use case::*;
 pub use device::*;
 pub use outcome::*;
+pub use tuning::*;
 
 use super::mirror::mirror;
 use crate as record;

@@ -1,6 +1,6 @@
 //! Outcomes: what became of a case, with its samples and what follows from them.
 
-use super::{Case, DATE_TIME, Work};
+use super::{Case, DATE_TIME, Tuning, Work};
 use crate::mirror::mirror;
 use fizeau_domain::{
     launcher::RANKS_MAX,
@@ -100,6 +100,9 @@ pub struct Measurement {
     /// part of the program itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub code: Vec<Code>,
+    /// Which of several ways to do its work was timed; absent for a kernel that has one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Box<Tuning>>,
     /// What one iteration had to do.
     pub work: Work,
     /// Whether what it reads was in the caches before each iteration.
@@ -164,7 +167,7 @@ pub struct Measurement {
 }
 
 mirror!(Measurement of outcome::Measurement {
-    case, started, code, work, cache, regime, samples, summary, beside, contrast, clock,
+    case, started, code, tuning, work, cache, regime, samples, summary, beside, contrast, clock,
     speed_of_light, tier, rank_times, check, available, stopped_by_quota, waited, stolen,
     telemetry,
     integrity

@@ -22,7 +22,7 @@ mod commit;
 #[path = "build/nvrtc.rs"]
 mod nvrtc;
 
-use flate2::{Compression, write::ZlibEncoder};
+use lzma_rust2::{XzOptions, XzWriter};
 use nvrtc::Nvrtc;
 use std::{
     collections::BTreeSet,
@@ -397,12 +397,15 @@ impl Job {
 
 /// Where a binary is kept as the program has it.
 fn packed(binary: &Path) -> PathBuf {
-    binary.with_added_extension("z")
+    binary.with_added_extension("xz")
 }
 
-/// Packs a binary as `Binary::image` of the program unpacks it: a stream of zlib's.
+/// Packs a binary as `Binary::image` of the program unpacks it: a stream of xz.
 fn pack(binary: &Path, packed: &Path) -> std::io::Result<()> {
-    let mut stream = ZlibEncoder::new(fs::File::create(packed)?, Compression::best());
+    let mut options = XzOptions::with_preset(9);
+    // The program allots as much to unpack; no binary is larger.
+    options.lzma_options.dict_size = 1 << 20;
+    let mut stream = XzWriter::new(fs::File::create(packed)?, options)?;
     stream.write_all(&fs::read(binary)?)?;
     stream.finish()?;
     fs::remove_file(binary)

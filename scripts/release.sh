@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds fizeau for other machines and packs it: a stripped binary, completions, the manual page,
-# README and licences, as target/release-pack/fizeau-VERSION-x86_64-linux.tar.gz with its SHA-256.
+# README and licences, as target/release-pack/fizeau-VERSION-x86_64-linux.tar.xz with its SHA-256.
 #
 # A binary runs where glibc is at least as new as the one it was linked against. The oldest one that
 # can be had here is taken:
@@ -83,6 +83,6 @@ if [ "$size" -gt "$LARGEST" ]; then
 fi
 # The newest version of glibc that any symbol asks for.
 needed=$(objdump -T "$folder/fizeau" | grep -o 'GLIBC_[0-9][0-9.]*' | sort -Vu | tail -n 1)
-tar -C "$pack" -czf "$pack/$name.tar.gz" "$name"
-(cd "$pack" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
-echo "$pack/$name.tar.gz: built by $way, binary $size bytes, needs ${needed/_/ } or newer"
+XZ_OPT=-9e tar -C "$pack" -cJf "$pack/$name.tar.xz" "$name"
+(cd "$pack" && sha256sum "$name.tar.xz" >"$name.tar.xz.sha256")
+echo "$pack/$name.tar.xz: built by $way, binary $size bytes, needs ${needed/_/ } or newer"

@@ -118,9 +118,34 @@ fn what_is_left_unsaid_decides_in_the_claims_favour() {
         ("busbw 440 on 8 GPUs", Answer::Possible),
         ("busbw 720 on 8 GPUs", Answer::Impossible),
         ("busbw 900 on 16 GPUs", Answer::Impossible),
+        // 256 GB/s of each GPU's 480 would go to the other node, over 50.
+        ("all_to_all busbw 480 on 16 GPUs", Answer::Impossible),
+        ("all_to_all busbw 95 on 16 GPUs", Answer::Impossible),
+        ("all_to_all busbw 80 on 16 GPUs", Answer::Possible),
+        ("all_to_all busbw 440 on 8 GPUs", Answer::Possible),
+        // Each GPU would receive 600 GB/s, over links of 450 and an interface of 50.
+        ("all_gather busbw 600 on 16 GPUs", Answer::Impossible),
+        ("reduce_scatter busbw 600 on 16 GPUs", Answer::Impossible),
+        ("all_gather busbw 450 on 16 GPUs", Answer::Possible),
+        ("broadcast busbw 380 on 16 GPUs", Answer::Possible),
+        ("broadcast busbw 450 on 16 GPUs", Answer::Impossible),
+        ("sendrecv busbw 45 on 16 GPUs", Answer::Possible),
+        ("busbw 470 on 16 GPUs", Answer::Possible),
+        ("busbw 600 on 16 GPUs", Answer::Possible),
+        // 64 nodes: a ring's interface would send 50.8 GB/s, one of a network that sums 25.8.
+        ("busbw 412 on 512 GPUs", Answer::Possible),
     ] {
         assert_eq!(answer(&claim(value)), expected, "{value}");
     }
+    let only = |value: &str, on: &str| {
+        let told = judged(&catalogue, &Claim { on: Some(on.into()), ..claim(value) });
+        told.expect("it is understood").only.is_some()
+    };
+    assert!(only("busbw 600 on 16 GPUs", "h200-sxm"));
+    assert!(!only("busbw 440 on 16 GPUs", "h200-sxm"));
+    let of_mi300x = |value: &str| answer(&Claim { on: Some("mi300x".into()), ..claim(value) });
+    // Without a switch that sums each GPU sends all of it.
+    assert_eq!(of_mi300x("busbw 600 on 16 GPUs"), Answer::Impossible);
     let of_b200 = |value: &str| answer(&Claim { on: Some("b200-hgx".into()), ..claim(value) });
     assert_eq!(of_b200("20 PFLOPS FP4"), Answer::Possible);
     assert_eq!(of_b200("20 PFLOPS FP4 dense"), Answer::Impossible);

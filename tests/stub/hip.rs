@@ -311,7 +311,7 @@ fn each_fault_of_the_vendors_products_ends_in_its_outcome() {
             "hipblasLtMatmulAlgoGetHeuristic=7",
             "hipblaslt does not offer this shape and element type",
         ),
-        ("hipblasLtMatmul=7", "hipblaslt does not offer an algorithm for this shape"),
+        ("hipblasLtMatmul=7", "hipblaslt does not offer this shape and element type"),
         ("hipblasLtMatmulDescCreate=98765", "hipblasLtMatmulDescCreate answered 98765"),
     ] {
         let (code, outcomes) = of(script);

@@ -1,7 +1,7 @@
 //! The bundled GPU kernels. This crate embeds none, so that it compiles without them: the program
 //! hands its own down once, at its start ([`install`]).
 
-use flate2::read::ZlibDecoder;
+use lzma_rust2::XzReader;
 use std::{io::Read as _, sync::OnceLock};
 
 /// The kernels of a program.
@@ -34,7 +34,7 @@ pub struct KernelFile {
     /// Its text.
     pub text: &'static str,
     /// Its binaries, one for each target that the build found a compiler for: the target
-    /// (`compute_80` is PTX), the binary packed as a zlib stream (RFC 1950), and the index of its
+    /// (`compute_80` is PTX), the binary packed as an xz stream, and the index of its
     /// compiler in [`KernelFiles::compilers`].
     pub binaries: &'static [(&'static str, &'static [u8], usize)],
 }
@@ -53,7 +53,7 @@ pub struct Bundled {
 /// An embedded binary.
 #[derive(Clone, Copy, Debug)]
 pub struct Binary {
-    /// What the driver is given, packed as a zlib stream (RFC 1950).
+    /// What the driver is given, packed as an xz stream.
     pub packed: &'static [u8],
     /// The version of its compiler.
     pub compiler: &'static str,
@@ -83,10 +83,10 @@ impl Binary {
     ///
     /// # Errors
     ///
-    /// Where the stream is damaged, which zlib's checksum shows.
+    /// Where the stream is damaged, which its checksum shows.
     pub fn image(&self) -> std::io::Result<Vec<u8>> {
         let mut image = Vec::new();
-        ZlibDecoder::new(self.packed).read_to_end(&mut image)?;
+        XzReader::new(self.packed, false).read_to_end(&mut image)?;
         Ok(image)
     }
 }
@@ -154,13 +154,13 @@ pub mod folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flate2::{Compression, write::ZlibEncoder};
+    use lzma_rust2::{XzOptions, XzWriter};
     use std::io::Write as _;
 
     #[test]
     fn a_binary_is_unpacked_whole_or_not_at_all() {
         let image: Vec<u8> = (0..5000u32).flat_map(u32::to_le_bytes).collect();
-        let mut stream = ZlibEncoder::new(Vec::new(), Compression::best());
+        let mut stream = XzWriter::new(Vec::new(), XzOptions::default()).expect("options");
         stream.write_all(&image).expect("memory takes it");
         let packed = stream.finish().expect("memory takes it");
         let unpacked = |packed: Vec<u8>| Binary { packed: packed.leak(), compiler: "" }.image();

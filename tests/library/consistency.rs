@@ -162,6 +162,13 @@ fn a_run_of_which_most_figures_are_noisy_or_disturbed_says_so_first() {
     synthetic::measured_in(&mut disturbed).for_each(|one| one.available = Some(0.5));
     let words = first_words(&disturbed);
     assert!(words.contains("lost CPU time to other processes"), "{words}");
+    // Rows of a table are quoted without the sentence above them.
+    let csv = |record: &Record| {
+        let document = fizeau_report::run(record);
+        fizeau_report::format::csv::render(&document).expect("a table")
+    };
+    assert!(csv(&disturbed).contains("had 50 % of its cores"));
+    assert!(!csv(&quiet).contains("disturbed"));
 }
 
 /// Many steady cases that two records have in common, and a last one whose samples are given.

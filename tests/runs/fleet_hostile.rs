@@ -248,6 +248,17 @@ fn a_list_of_paths_may_have_names_of_any_bytes() {
 }
 
 #[test]
+fn what_leaves_nothing_to_judge_is_said() {
+    let place = place();
+    let args = ["fleet", "survey", "all/good.jsonl", "--since", "2199-01-01"];
+    let said = say(&mut place.fizeau(args));
+    assert_eq!(said.code, Some(4), "{}", said.err);
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("no device was judged"), "{words}");
+    assert!(words.contains("at --since and --until"), "{words}");
+}
+
+#[test]
 fn many_days_are_collected_with_few_files_open_and_by_two_at_once() {
     let place = Place::new();
     for day in 0..90 {

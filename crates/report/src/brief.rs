@@ -99,6 +99,9 @@ pub fn verdict(record: &Record) -> Vec<Block> {
     unfit.into_iter().chain([done]).map(Block::Text).collect()
 }
 
+/// How the sentence begins that warns of a run's figures.
+pub const NOT_TO_BE_QUOTED: &str = "Do not quote these figures";
+
 /// What a reader has to know first where more than half of the figures are not the machine's own.
 /// None of a stub driver, whose times mean nothing.
 fn unfit(record: &Record) -> Option<String> {
@@ -120,11 +123,7 @@ fn unfit(record: &Record) -> Option<String> {
     ];
     let kinds = kinds.iter().filter(|(count, _)| *count > 0);
     let kinds: Vec<String> = kinds.map(|(count, words)| format!("{count} {words}")).collect();
-    Some(format!(
-        "Do not quote these figures: of {}, {}.",
-        counted(all.len(), "case"),
-        kinds.join(", ")
-    ))
+    Some(format!("{NOT_TO_BE_QUOTED}: of {}, {}.", counted(all.len(), "case"), kinds.join(", ")))
 }
 
 /// The facts of the short form, in its order.

@@ -40,6 +40,9 @@ const MEASURED: &[Column] = &[
 const STOPPED_BY_QUOTA: Column =
     Column { key: "stopped_by_quota", title: "stopped by quota", weight: Weight::Essential };
 
+/// In the tables of runs with cases that did not have their cores for themselves alone.
+const DISTURBED: Column = Column { key: "disturbed", title: "disturbed", weight: Weight::Useful };
+
 /// In the tables of runs that have a figure without a share for this reason alone.
 const DOUBT: Column = Column { key: "doubt", title: "no share because", weight: Weight::Useful };
 
@@ -72,6 +75,12 @@ pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         columns.push(STOPPED_BY_QUOTA);
         rows.iter_mut().zip(&measured).for_each(|(row, one)| {
             row.push(one.stopped_by_quota.map_or(Cell::Absent, Cell::Share));
+        });
+    }
+    if measured.iter().any(|one| one.disturbed()) {
+        columns.push(DISTURBED);
+        rows.iter_mut().zip(&measured).for_each(|(row, one)| {
+            row.push(one.disturbance().map_or(Cell::Absent, |words| text(&words)));
         });
     }
     let doubts: Vec<_> = measured.iter().map(|one| one.doubt()).collect();

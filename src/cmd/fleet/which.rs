@@ -192,13 +192,15 @@ pub fn gather(paths: &[PathBuf], how: &How, catalogue: &Catalogue) -> anyhow::Re
     let mut finder = Finder::default();
     finder.paths(paths)?;
     let mut gathered = read::read(&finder.found, how, catalogue, &Gather)?;
+    let has_some = !finder.found.is_empty();
     finder.tell(&mut gathered);
     if gathered.is_empty() {
         let mut lines = gathered.problems.lines();
-        lines.push(format!(
-            "there is nothing to survey: no bundle, record or store in {}",
-            places(paths)
-        ));
+        let what = match has_some {
+            true => "of what was found no case counts that a survey judges",
+            false => "no bundle, record or store",
+        };
+        lines.push(format!("there is nothing to survey: {what} in {}", places(paths)));
         bail!(lines.join("\n"));
     }
     Ok(gathered)

@@ -116,6 +116,12 @@ pub fn action(report: &Report) -> String {
             counted(unsure, "device")
         ));
     }
+    let Counts { pass, fail, inconclusive } = report.devices;
+    if words.is_empty() && pass + fail + inconclusive == 0 {
+        return "no device was judged: nothing that was found has a figure that counts. Look at \
+                what was left out, and at --since and --until"
+            .into();
+    }
     match (words.is_empty(), report.verdict) {
         (false, _) => words.join("; "),
         (true, Verdict::Pass | Verdict::Waived) => "nothing".into(),

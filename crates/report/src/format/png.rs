@@ -4,7 +4,7 @@ use super::{
     bars, clean,
     plot::{self, Dress, PlotError},
 };
-use crate::{Chart, Document, bars::BarChart};
+use crate::{Block, Chart, Document, bars::BarChart, brief::NOT_TO_BE_QUOTED};
 use resvg::{tiny_skia, usvg};
 use std::sync::Arc;
 
@@ -73,9 +73,14 @@ fn pixels(name: &str, svg: &str) -> Result<Vec<u8>, PngError> {
     canvas.encode_png().map_err(|error| refused(error.to_string()))
 }
 
-/// Machine, then run, date and suite: a picture travels without its report.
+/// Machine, then run, date and suite, and whether the figures may be quoted: a picture travels
+/// without its report.
 fn source(document: &Document) -> Vec<String> {
-    let lines = [&document.title, &document.subtitle].into_iter();
+    let warning = document.blocks.iter().find_map(|block| match block {
+        Block::Text(text) if text.starts_with(NOT_TO_BE_QUOTED) => Some(text),
+        _ => None,
+    });
+    let lines = [&document.title, &document.subtitle].into_iter().chain(warning);
     lines.filter(|line| !line.is_empty()).flat_map(|line| wrapped(line)).collect()
 }
 

@@ -283,6 +283,9 @@ fn unknown(side: &Side) -> Option<String> {
 fn why_none(side: &Side) -> &'static str {
     match side.fits() {
         true => "no layout and number of requests keeps the limits",
-        false => "no number of requests fits into memory",
+        false => match side.points.iter().any(|point| point.fit.sequences.is_some()) {
+            true => "none of the numbers of requests that were asked for fits into memory",
+            false => "no number of requests fits into memory",
+        },
     }
 }

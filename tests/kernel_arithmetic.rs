@@ -616,3 +616,38 @@ fn recurrences_are_what_they_are_defined_as() {
         check_without("recurrence.cpp", "recurrence/portable.cu", wait, left);
     }
 }
+
+#[test]
+fn attention_over_selected_tokens_is_what_it_is_defined_as() {
+    let folder = tempfile::tempdir().expect("a directory");
+    for lanes in [32, 64] {
+        let Some(model) = model(folder.path(), "sparse_decode.cpp", lanes) else { return };
+        let said = model.run(&[], None);
+        assert!(said.code == Some(0) && said.text.contains("checks passed"), "{}", said.text);
+    }
+    for (wait, left) in [
+        // A scale of the next block.
+        ("u32(fetched.scales.at[i / 2] >> i % 2 * 32)", "u32(fetched.scales.at[i / 2])"),
+        // The tile of tokens that was there before.
+        ("fetched = fetch(p, part, from + TOKENS);", ""),
+        // Tokens beyond the last one weigh.
+        ("from + token + t < part.end ?", "from + token + t < part.end + 1 ?"),
+        // Scores are those of half of the elements.
+        (
+            "mask = SHARING / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);\n      scores",
+            "mask = SHARING / 2; mask > 1; mask /= 2) sum += shuffle_xor(sum, mask);\n      scores",
+        ),
+        // Sums are not corrected.
+        ("sums[h][c] *= correction", "sums[h][c] *= 1.0f + 0.0f * correction"),
+        // Whoever is last leaves out the last split.
+        ("combine(p, part, slots, splits)", "combine(p, part, slots, splits - 1)"),
+        // The count is not zero again.
+        ("if (room.done == splits) *count = 0;", ""),
+        // A tile is overwritten while it is read.
+        ("accumulate(room, sums);\n      block_barrier();", "accumulate(room, sums);"),
+        // Nothing is planted.
+        ("", ""),
+    ] {
+        check_without("sparse_decode.cpp", "sparse/portable_decode.cu", wait, left);
+    }
+}

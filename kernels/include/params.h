@@ -152,6 +152,19 @@ struct RecurrenceParams {
 };
 static_assert(sizeof(RecurrenceParams) == 96, "the mirror");
 
+// Attention over selected tokens; crates/domain/src/case/sparse.rs. Arrays are row-major.
+struct SparseDecodeParams {
+  const bf16* queries;   // batch x heads x 576
+  const u8* cache;       // tokens of 656 bytes
+  const u32* indices;    // batch x selected
+  bf16* output;          // batch x heads x 512
+  u32 batch;
+  u32 heads;
+  u32 selected;
+  f32 scale;
+};
+static_assert(sizeof(SparseDecodeParams) == 48, "the mirror");
+
 // What a rank received of a collective: copies of what ranks send, or sums of it.
 struct CheckParams {
   const void* values;

@@ -49,6 +49,13 @@ heads = 3
 key_heads = 3
 dims = [64, 21]
 
+[[sparse]]
+step = "decode"
+batches = [1]
+heads = [5]
+selected = 32
+contexts = [64]
+
 [collective]
 collectives = ["all_reduce", "broadcast"]
 dtypes = ["f32"]
@@ -164,7 +171,8 @@ fn explain_names_the_limit_that_the_share_is_of() {
     assert!(faulty.is_empty(), "{}", faulty.join("\n"));
     let kinds: BTreeSet<&str> =
         operations.iter().filter_map(|point| point.split('/').next()).collect();
-    let all = "attention collective compute fused gemm grouped latency recurrence sdc stream";
+    let all =
+        "attention collective compute fused gemm grouped latency recurrence sdc sparse stream";
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
     assert!(shares >= 10 && without >= 1, "{shares} shares, {without} partly cached");
 }
@@ -172,14 +180,18 @@ fn explain_names_the_limit_that_the_share_is_of() {
 /// A run of one operation alone ends with its own figure, beside memory's peak where nothing of
 /// this run's memory was measured.
 #[test]
-fn fused_operations_and_recurrences_have_a_figure_in_the_summary() {
+fn fused_operations_recurrences_and_sparse_attention_have_a_figure_in_the_summary() {
     let place = Place::new();
     let suite = format!("name = \"each\"\ndescription = \"Every operation\"\n{EACH}{MEASURE}");
     fs::write(place.path("each.toml"), suite).expect("the suite is written");
-    for (selector, label) in [("fused", "Fused "), ("recurrence", "Linear attention ")] {
+    for (selector, label, unit) in [
+        ("fused", "Fused ", "B/s"),
+        ("recurrence", "Linear attention ", "B/s"),
+        ("sparse", "Sparse decode, cold", "FLOP/s"),
+    ] {
         let run = ["run", selector, "--suite", "each.toml", "--device", "host", "--out", selector];
         let said = say(&mut place.fizeau(run)).ended(0);
         let line = said.out.lines().find(|line| line.starts_with(label));
-        assert!(line.is_some_and(|line| line.contains("B/s")), "{label}: {}", said.out);
+        assert!(line.is_some_and(|line| line.contains(unit)), "{label}: {}", said.out);
     }
 }

@@ -42,6 +42,7 @@ const PLAIN: &[&str] = &[
     "attention/*",
     "fused/*",
     "recurrence/*",
+    "sparse/*",
 ];
 
 /// Every kind of device. What a generation has from an older one is run there: the text, the number

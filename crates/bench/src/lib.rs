@@ -29,6 +29,7 @@ pub mod recurrence;
 mod rotation;
 pub mod sdc;
 mod sides;
+pub mod sparse;
 pub mod stream;
 mod together;
 pub mod transfer;
@@ -127,6 +128,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
     plan.extend(attention::cases(suite, rank));
     plan.extend(fused::cases(suite, rank));
     plan.extend(recurrence::cases(suite, rank));
+    plan.extend(sparse::cases(suite, rank));
     if !has_others {
         plan.extend(sdc::cases(suite, rank));
     }
@@ -173,6 +175,7 @@ fn prepare_alone<'r>(case: &Case, rank: Rank<'r>) -> Prepared<'r> {
         Point::Attention(point) => attention::prepare(point, &case.kernel, rank),
         Point::Fused(point) => fused::prepare(point, &case.kernel, rank),
         Point::Recurrence(point) => recurrence::prepare(point, &case.kernel, rank),
+        Point::Sparse(point) => sparse::prepare(point, &case.kernel, rank),
         Point::Collective(point) => collective::prepare(point, &case.kernel, rank),
         Point::Access(point) => access::prepare(point, &case.kernel, rank),
         Point::Transfer(point) => transfer::prepare(point, &case.kernel, rank),
@@ -200,7 +203,7 @@ pub fn headline_cache(case: &Case, copies: u32) -> (Cache, Option<Cache>) {
         }
         Point::Fused(_) | Point::Recurrence(_) => (Cache::Hot, None),
         Point::Gemm(_) | Point::Grouped(_) => (Cache::Hot, Some(Cache::Cold)),
-        Point::Attention(_) => (Cache::Cold, Some(Cache::Hot)),
+        Point::Attention(_) | Point::Sparse(_) => (Cache::Cold, Some(Cache::Hot)),
     }
 }
 
@@ -268,6 +271,7 @@ fn taken(case: &Case, properties: &Properties) -> Bytes {
         }
         Point::Fused(point) => fused::memory(point, properties),
         Point::Recurrence(point) => recurrence::memory(point, properties),
+        Point::Sparse(point) => sparse::memory(point),
         Point::Collective(point) => point.memory() * u64::from(point.ranks),
         Point::Access(point) if point.access.on_chip() => Bytes::MIB,
         Point::Access(point) => point.working_set,

@@ -8,8 +8,25 @@ use fizeau_record::Record;
 
 /// One row for each case of attention; none without such cases.
 pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
-    let rows: Vec<_> = measurements(record).filter_map(|one| row(record, ceilings, one)).collect();
-    let title = "Attention with cold caches beside this run's own ceilings";
+    let is_of = |point: &Point| matches!(point, Point::Attention(_));
+    beside_ceilings(record, ceilings, ("attention", "Attention"), is_of)
+}
+
+/// One row for each step of sparse attention; none without such cases.
+pub fn sparse(record: &Record, ceilings: &Ceilings) -> Option<Table> {
+    let is_of = |point: &Point| matches!(point, Point::Sparse(_));
+    beside_ceilings(record, ceilings, ("sparse", "Sparse attention"), is_of)
+}
+
+fn beside_ceilings(
+    record: &Record,
+    ceilings: &Ceilings,
+    (name, kind): (&'static str, &str),
+    is_of: impl Fn(&Point) -> bool,
+) -> Option<Table> {
+    let those = measurements(record).filter(|one| is_of(&one.case.point));
+    let rows: Vec<_> = those.map(|one| row(record, ceilings, one)).collect();
+    let title = format!("{kind} with cold caches beside this run's own ceilings");
     let columns = vec![
         Column::new("case", "case", Weight::Essential),
         Column::new("median_seconds", "median", Weight::Detail),
@@ -23,11 +40,10 @@ pub fn table(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         Column::new("binds", "limited by", Weight::Essential),
         Column::new("set_against", "set against", Weight::Useful),
     ];
-    Table::unless_empty("attention", title, columns, rows)
+    Table::unless_empty(name, title, columns, rows)
 }
 
-fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Option<Vec<Cell>> {
-    let Point::Attention(_) = measurement.case.point else { return None };
+fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Vec<Cell> {
     let (work, median) = (&measurement.work, measurement.summary.median);
     let BesideAttention { memory, arithmetic } = ceilings.beside_attention(measurement);
     let (bytes, flops) = (work.memory / median, work.flops / median);
@@ -44,7 +60,7 @@ fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Optio
     let words = |words: String| if words.is_empty() { Cell::Absent } else { Cell::Text(words) };
     let kinds = [memory.map(|best| best.words()), arithmetic.map(|best| best.words())];
     let kinds: Vec<String> = kinds.into_iter().flatten().collect();
-    Some(vec![
+    vec![
         Cell::Code(measurement.case.to_string()),
         Cell::Time(median),
         Cell::Text(measurement.cache.to_string()),
@@ -56,7 +72,7 @@ fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Optio
         cell(shares[2]),
         words(binds(shares).into()),
         words(kinds.join(" and ")),
-    ])
+    ]
 }
 
 /// What takes the longest, where memory and arithmetic are both known.

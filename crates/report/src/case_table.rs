@@ -3,7 +3,7 @@
 
 use super::{Ceilings, Cell, Column, Table, Weight, regime, reproduce, unknown::kind_of};
 use fizeau_domain::{
-    case::Point,
+    case::{Point, SparsePoint},
     outcome::{Cache, Failure, Invalidity, Measurement, Outcome, StopReason},
     spec::Tier,
     stats::states::TwoStates,
@@ -154,7 +154,11 @@ pub fn rate(measurement: &Measurement) -> Cell {
         }
         Point::Transfer(point) if point.transfer.is_latency() => Cell::Time(median),
         Point::Transfer(point) => Cell::Bandwidth(point.moved() / median),
-        Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
+        Point::Compute(_)
+        | Point::Gemm(_)
+        | Point::Grouped(_)
+        | Point::Attention(_)
+        | Point::Sparse(SparsePoint::Decode(_)) => {
             Cell::Throughput(measurement.work.flops / median)
         }
         Point::Collective(point) => Cell::Bandwidth(point.message / median),

@@ -192,7 +192,7 @@ impl Ceilings {
             | Point::Transfer(_)
             | Point::Launch(_)
             | Point::Sdc(_) => None,
-            Point::Attention(_) => {
+            Point::Attention(_) | Point::Sparse(_) => {
                 let BesideAttention { memory, arithmetic } = self.beside_attention(measurement);
                 slower(
                     arithmetic.map(|best| (work.flops / best.rate, Bound::Compute)),

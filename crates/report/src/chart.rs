@@ -217,7 +217,7 @@ pub fn roofline(record: &Record, ceilings: &Ceilings) -> Option<Chart> {
         let point = &measurement.case.point;
         let in_memory = match point {
             Point::Stream(stream) => ceilings.in_memory(stream.working_set),
-            Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => true,
+            Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) | Point::Sparse(_) => true,
             _ => false,
         };
         let work = &measurement.work;

@@ -6,7 +6,7 @@ use fizeau_domain::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents, Fused,
         FusedPoint, GemmPoint, Instruction, InstructionPoint, LatencyPoint, Launching, Layout,
         Lengths, Mask, MemoryNode, MemoryPattern, Place, Point, Recurrence, RecurrencePoint,
-        SdcPoint, StreamOperation, Transfer, TransferPoint, Work,
+        SdcPoint, SparseDecode, SparsePoint, StreamOperation, Transfer, TransferPoint, Work,
     },
     dtype::Dtype,
     outcome::Cache,
@@ -228,6 +228,7 @@ pub fn measured(point: &Point, is_host: bool) -> String {
         Point::Attention(p) => attention(p),
         Point::Fused(p) => fused(p),
         Point::Recurrence(p) => recurrence(p),
+        Point::Sparse(p) => sparse(p),
         Point::Collective(p) => collective(p),
         Point::Access(p) => match p.access {
             Access::Gather => format!(
@@ -293,6 +294,20 @@ fn recurrence(point: &RecurrencePoint) -> String {
          and keys have {key_heads} heads.",
         counted(point.batch as usize, "sequence")
     )
+}
+
+fn sparse(point: &SparsePoint) -> String {
+    let sequences = |batch: u32| counted(batch as usize, "sequence");
+    match point {
+        SparsePoint::Decode(SparseDecode { batch, heads, selected, context }) => format!(
+            "sparse latent attention (DSA), decode: one query of each of {}, whose {} attend over \
+             the same {} of {context}, gathered from a cache of 656 bytes each (512 fp8 with \
+             4 scales, 64 bf16).",
+            sequences(*batch),
+            counted(*heads as usize, "head"),
+            counted(*selected as usize, "token"),
+        ),
+    }
 }
 
 fn sdc(point: &SdcPoint) -> String {
@@ -522,6 +537,9 @@ pub fn check(point: &Point) -> &'static str {
         Point::Recurrence(_) => {
             "every element of the new states and of the outputs: each is the rounding of a number \
              within the stated bound of the same in f64."
+        }
+        Point::Sparse(SparsePoint::Decode(_)) => {
+            "f64 softmax over the same selected rows, and planted rows whose sums are exact."
         }
         Point::Collective(_) => "every rank's buffer: copies bitwise, sums within rounding.",
         Point::Access(_) => "every element.",

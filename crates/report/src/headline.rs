@@ -286,47 +286,59 @@ pub fn best_attention<'r>(
     record: &'r Record,
     ceilings: &Ceilings,
 ) -> Option<(&'r Measurement, f64)> {
-    best_attention_of(record, ceilings, |_| true)
+    best_attention_of(record, ceilings, |kind| kind.starts_with("attention_"))
 }
 
 fn best_attention_of<'r>(
     record: &'r Record,
     ceilings: &Ceilings,
-    is_of: impl Fn(AttentionKind) -> bool,
+    is_of: impl Fn(&str) -> bool,
 ) -> Option<(&'r Measurement, f64)> {
     measurements(record)
-        .filter(|one| matches!(one.case.point, Point::Attention(point) if is_of(point.attention)))
+        .filter(|one| kind(&one.case.point).is_some_and(|kind| is_of(&kind)))
         .filter_map(|measurement| Some((measurement, ceilings.share(measurement)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// The kinds of attention, in the order in which they are listed.
-const KINDS: [AttentionKind; 3] =
-    [AttentionKind::Prefill, AttentionKind::Decode, AttentionKind::Mla];
+const KINDS: [&str; 4] =
+    ["attention_prefill", "attention_decode", "attention_mla", "sparse_decode"];
+
+/// The kind that a point is of.
+fn kind(point: &Point) -> Option<String> {
+    match point {
+        Point::Attention(point) => Some(format!("attention_{}", point.attention)),
+        Point::Sparse(point) => Some(format!("sparse_{}", point.step())),
+        _ => None,
+    }
+}
 
 /// "Prefill bf16, cold": the kind, the element type and the state of the caches, without which a
 /// rate of attention tells nothing.
 fn attention_label(measurement: &Measurement) -> String {
-    let Point::Attention(point) = measurement.case.point else { return "Attention".into() };
-    let kind = match point.attention {
-        AttentionKind::Prefill => "Prefill",
-        AttentionKind::Decode => "Decode",
-        AttentionKind::Mla => "MLA decode",
+    let name = match measurement.case.point {
+        Point::Attention(point) => {
+            let kind = match point.attention {
+                AttentionKind::Prefill => "Prefill",
+                AttentionKind::Decode => "Decode",
+                AttentionKind::Mla => "MLA decode",
+            };
+            format!("{kind} {}", point.dtype)
+        }
+        Point::Sparse(point) => format!("Sparse {}", point.step()),
+        _ => "Attention".into(),
     };
-    format!("{kind} {}, {}", point.dtype, measurement.cache)
+    format!("{name}, {}", measurement.cache)
 }
 
 /// The fastest attention of each kind, where nothing was measured that it could be set against.
 fn attention_alone(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    if best_attention(record, ceilings).is_some() {
+    if best_attention_of(record, ceilings, |_| true).is_some() {
         return Vec::new();
     }
     let rate = |one: &Measurement| one.work.flops / one.summary.median;
-    let of_kind = |kind: AttentionKind| {
-        let is_it = |one: &&Measurement| match one.case.point {
-            Point::Attention(point) => point.attention == kind,
-            _ => false,
-        };
+    let of_kind = |wanted: &str| {
+        let is_it = |one: &&Measurement| kind(&one.case.point).is_some_and(|kind| kind == wanted);
         let all = measurements(record).filter(is_it);
         let best = all.max_by(|a, b| rate(a).0.total_cmp(&rate(b).0))?;
         let (of, limit) = unknown(match ceilings.foreign(best) {
@@ -334,7 +346,7 @@ fn attention_alone(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
             None => "no ceiling was measured: add gemm and stream/read".into(),
         });
         Some(Fact {
-            key: format!("attention_{kind}"),
+            key: wanted.into(),
             label: attention_label(best),
             value: Cell::Throughput(rate(best)),
             share: None,
@@ -348,8 +360,8 @@ fn attention_alone(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
 
 /// The attention of each kind that comes nearest to this run's own ceilings.
 fn attention_facts(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
-    let of_kind = |kind: AttentionKind| {
-        let (measurement, share) = best_attention_of(record, ceilings, |one| one == kind)?;
+    let of_kind = |wanted: &str| {
+        let (measurement, share) = best_attention_of(record, ceilings, |kind| kind == wanted)?;
         beside_own_best(record, ceilings, measurement, share)
     };
     KINDS.into_iter().filter_map(of_kind).collect()
@@ -363,7 +375,7 @@ pub fn beside_own_best(
     measurement: &Measurement,
     share: f64,
 ) -> Option<Fact> {
-    let Point::Attention(point) = measurement.case.point else { return None };
+    let key = kind(&measurement.case.point)?;
     let beside = ceilings.beside_attention(measurement);
     let bound = ceilings.light(measurement).map(|(_, bound)| bound);
     let (value, limit, words) = match (bound, beside.memory, beside.arithmetic) {
@@ -385,7 +397,7 @@ pub fn beside_own_best(
     };
     let tier = Some(tier_name(Tier::Ceiling));
     Some(Fact {
-        key: format!("attention_{}", point.attention),
+        key,
         label: attention_label(measurement),
         value,
         share: Some(share),

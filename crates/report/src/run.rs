@@ -48,7 +48,7 @@ pub fn document(record: &Record) -> Document {
 
 /// What stands under each heading, in reading order; headings with nothing under them are left out
 /// by the caller.
-fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 16] {
+fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>); 17] {
     let charts = |charts: Vec<Chart>| charts.into_iter().map(Block::Chart).collect::<Vec<_>>();
     let maps = |maps: Vec<HeatMap>| maps.into_iter().map(Block::HeatMap).collect::<Vec<_>>();
     let table = |table: Option<Table>| table.map(Block::Table).into_iter().collect::<Vec<_>>();
@@ -79,6 +79,7 @@ fn sections(record: &Record, ceilings: &Ceilings) -> [(&'static str, Vec<Block>)
         ("Attention", attention),
         ("Fused operations", table(fused::table(record, ceilings))),
         ("Linear attention", table(fused::recurrences(record, ceilings))),
+        ("Sparse attention", table(attention::sparse(record, ceilings))),
         ("Silent corruption", table(integrity::table(record))),
         ("Collectives", collective),
         ("Ranks", ranks),

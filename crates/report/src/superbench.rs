@@ -5,7 +5,7 @@
 
 use super::nvbandwidth::{End, LOCAL, nvbandwidth};
 use fizeau_domain::{
-    case::{Buffers, Collective, CollectivePoint, Place, Point},
+    case::{Buffers, Collective, CollectivePoint, Place, Point, SparsePoint},
     dtype::Dtype,
     outcome::{Measurement, Outcome},
 };
@@ -149,7 +149,11 @@ fn values(one: &Measurement, is_nccl: bool) -> Vec<(&'static str, f64)> {
         Point::Stream(_) | Point::Access(_) | Point::Fused(_) | Point::Recurrence(_) => {
             all.push(("bw", (one.work.memory / median).0 / 1e9));
         }
-        Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_) => {
+        Point::Compute(_)
+        | Point::Gemm(_)
+        | Point::Grouped(_)
+        | Point::Attention(_)
+        | Point::Sparse(SparsePoint::Decode(_)) => {
             all.push(("flops", (one.work.flops / median).0 / 1e9));
         }
         Point::Latency(_) | Point::Instruction(_) | Point::Launch(_) | Point::Transfer(_) => {}

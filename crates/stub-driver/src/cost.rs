@@ -278,6 +278,12 @@ fn of(name: &str, params: Parameters<'_>) -> Option<Cost> {
             let bytes = 2.0 * batch * heads * key * value * width(entry.dtype);
             Cost::moving(bytes, bytes)
         }
+        (_, "sparse_decode") => {
+            let [batch, heads, selected] = [params.word(32)?, params.word(36)?, params.word(40)?];
+            let pairs = batch * heads * selected;
+            let bytes = batch * selected * 660.0 + batch * heads * (576.0 + 512.0) * 2.0;
+            Cost::moving(bytes, bytes).computing(entry, 2.0 * pairs * (576.0 + 512.0))
+        }
         ("collective", _) => {
             let (length, terms) = (params.long(24)?, params.long(56)?.max(1.0));
             let bytes = length * width(entry.dtype);

@@ -34,9 +34,9 @@
 //! Of random data a few keys among a hundred thousand are within all that. So before random data
 //! stand in Q, K and V, others do once of which every block of keys shows: see `planted.rs`.
 
-mod operands;
-mod planted;
-mod reference;
+pub(crate) mod operands;
+pub(crate) mod planted;
+pub(crate) mod reference;
 pub mod schedule;
 
 use super::{Prepared, Rank, Unready, Workload, element::E4m3, filled};

@@ -15,13 +15,13 @@ use half::{bf16, f16};
 const PERIOD: usize = 4_194_301;
 
 /// An element type, with what data and checks need to know of it.
-pub(super) trait Element: Pod {
+pub(crate) trait Element: Pod {
     fn of(value: f64) -> Self;
     fn value(self) -> f64;
 }
 
 /// One that an output may have.
-pub(super) trait Output: Element {
+pub(crate) trait Output: Element {
     /// What stands in O before it is written.
     const POISON: Self;
 }
@@ -59,7 +59,7 @@ impl Output for bf16 {
 /// What rounding may do, by element type: of a weight before it is multiplied, of each sum, and of
 /// the output.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Roundoff {
+pub(crate) struct Roundoff {
     pub weights: f64,
     /// A weight is off by as much at least, relative to the largest: half the smallest number.
     pub weights_least: f64,
@@ -114,11 +114,11 @@ fn near_normal(random: &mut oorandom::Rand64) -> f64 {
 }
 
 /// An operand: its elements, or the first of them, which then repeat.
-pub(super) struct Operand<E>(Vec<E>);
+pub(crate) struct Operand<E>(Vec<E>);
 
 impl<E: Element> Operand<E> {
     /// Near normal, `spread` times as large.
-    fn random(length: u64, spread: f64, random: &mut oorandom::Rand64) -> Operand<E> {
+    pub fn random(length: u64, spread: f64, random: &mut oorandom::Rand64) -> Operand<E> {
         let made = length.min(PERIOD as u64);
         Operand((0..made).map(|_| E::of(near_normal(random) * spread)).collect())
     }
@@ -164,7 +164,7 @@ impl<E: Element> Operand<E> {
 
 /// Where tokens stand, and how many there are.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Places {
+pub(crate) struct Places {
     pub sequences: Vec<Sequence>,
     /// The number of each page, in the order of tokens; none: in one piece.
     pub pages: Option<Vec<u32>>,
@@ -206,7 +206,7 @@ impl Places {
 }
 
 /// Q, K and V in the layouts of [`fizeau_domain::kernel::AttentionParams`].
-pub(super) struct Operands<Q, C> {
+pub(crate) struct Operands<Q, C> {
     pub q: Operand<Q>,
     pub k: Operand<C>,
     /// None where they are a part of the keys.
@@ -215,7 +215,7 @@ pub(super) struct Operands<Q, C> {
 }
 
 /// Elements of Q, K, V and O.
-pub(super) fn lengths(point: &AttentionPoint, places: &Places) -> [u64; 4] {
+pub(crate) fn lengths(point: &AttentionPoint, places: &Places) -> [u64; 4] {
     let [heads, kv_heads, dim_qk, dim_v] =
         [point.heads, point.kv_heads, point.dim_qk, point.dim_v].map(u64::from);
     let (queries, keys) = (u64::from(places.query_tokens), u64::from(places.key_tokens));

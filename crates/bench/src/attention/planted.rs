@@ -58,7 +58,7 @@ const RATIO: f64 = 1.0 / (1 << 18) as f64;
 const LEAST: f64 = 1.0 / (1 << 25) as f64;
 
 /// Host memory that planted contents take: as they are drawn and as elements of 4 bytes at most.
-pub(super) fn memory(point: &AttentionPoint) -> Bytes {
+pub(crate) fn memory(point: &AttentionPoint) -> Bytes {
     let [kv_heads, columns] = [point.kv_heads, point.dim_qk + point.dim_v].map(u64::from);
     Bytes(
         (CYCLE as u64 * kv_heads).saturating_mul(columns * 6).saturating_add(3 * LITTLE as u64 * 8),
@@ -66,7 +66,7 @@ pub(super) fn memory(point: &AttentionPoint) -> Bytes {
 }
 
 /// The contents of one cycle of tokens, row by row as K and V have them.
-pub(super) struct Planted {
+pub(crate) struct Planted {
     kv_heads: usize,
     dim_qk: usize,
     dim_v: usize,
@@ -108,6 +108,11 @@ impl Planted {
 
     pub fn v<C: Element>(&self, length: u64) -> Option<Operand<C>> {
         Some(operand(self.values.as_ref()?, length))
+    }
+
+    /// Keys of one cycle of tokens, row by row.
+    pub fn tokens(&self) -> Vec<f64> {
+        self.keys.iter().map(|&element| f64::from(element)).collect()
     }
 
     /// The values of a token's head.

@@ -18,7 +18,7 @@ const DEVIATIONS: f64 = 8.0;
 const EXP_ERROR: f64 = 1.0 / (1u64 << 21) as f64;
 
 /// What right attention is known by.
-pub(super) struct Reference {
+pub(crate) struct Reference {
     /// Of the whole output.
     pub elements: usize,
     /// Elements of one row of it.
@@ -33,7 +33,7 @@ pub(super) struct Reference {
 }
 
 /// One row of the output, known by itself.
-pub(super) struct OutputRow {
+pub(crate) struct OutputRow {
     pub at: usize,
     /// Value and error allowed, element by element.
     pub elements: Vec<(f64, f64)>,
@@ -78,7 +78,7 @@ impl Reference {
 }
 
 /// Whether a value is above a limit, or no number at all.
-pub(super) fn is_beyond(value: f64, limit: f64) -> bool {
+pub(crate) fn is_beyond(value: f64, limit: f64) -> bool {
     value.is_nan() || value > limit
 }
 
@@ -99,7 +99,7 @@ fn roundings(terms: f64, roundoff: f64) -> f64 {
 }
 
 /// The usual one: scores of random data have a variance of one.
-pub(super) fn scale(point: &AttentionPoint) -> f64 {
+pub(crate) fn scale(point: &AttentionPoint) -> f64 {
     1.0 / f64::from(point.dim_qk).sqrt()
 }
 

@@ -142,6 +142,7 @@ impl HostDevice {
             attention::kernels(),
             fused::kernels(),
             recurrence::kernels(),
+            attention::sparse_decode(),
             sdc::kernels(),
         ];
         let runs_here = |kernel: &HostKernel| {

@@ -4,8 +4,8 @@
 
 use super::{
     AccessPoint, AttentionPoint, Case, CollectivePoint, FusedPoint, GemmPoint, GroupedPoint,
-    InstructionPoint, LatencyPoint, Layout, Mask, Point, RecurrencePoint, SdcPoint, StreamPoint,
-    TransferPoint,
+    InstructionPoint, LatencyPoint, Layout, Mask, Point, RecurrencePoint, SdcPoint, SparseDecode,
+    SparsePoint, StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -38,6 +38,10 @@ pub const DIM_MAX: u32 = 1 << 11;
 
 /// Most elements of a key of a recurrence: a warp keeps a row of a state.
 pub const RECURRENCE_KEY_MAX: u32 = 512;
+
+/// Most tokens of a context that some are selected of, and most of all contexts together, which
+/// kernels count in 32 bits.
+pub const CONTEXT_MAX: u32 = 1 << 24;
 
 /// Largest message of a collective.
 pub const MESSAGE_MAX: Bytes = Bytes(1 << 40);
@@ -104,6 +108,7 @@ impl Point {
             Point::Attention(point) => point.check(),
             Point::Fused(point) => point.check(),
             Point::Recurrence(point) => point.check(),
+            Point::Sparse(point) => point.check(),
             Point::Collective(point) => point.check(),
             Point::Access(point) => units(point.units).and_then(|()| point.check()),
             Point::Transfer(point) => point.check(),
@@ -235,6 +240,27 @@ impl RecurrencePoint {
             return Err(format!("state = {}: it is one of {known}", self.state));
         }
         Ok(())
+    }
+}
+
+impl SparsePoint {
+    /// Refuses shapes of nothing, too large ones, and more selected tokens than there are.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            SparsePoint::Decode(point) => point.check(),
+        }
+    }
+}
+
+impl SparseDecode {
+    fn check(&self) -> Result<(), String> {
+        within("batch", self.batch, 1..=BATCH_MAX)?;
+        within("heads", self.heads, 1..=HEADS_MAX)?;
+        within("context", self.context, 1..=CONTEXT_MAX / self.batch)?;
+        within("selected", self.selected, 1..=self.context)
     }
 }
 
@@ -405,6 +431,12 @@ mod tests {
         refused(Point::Recurrence(heads), "heads = 6: it is no multiple of key_heads = 4");
         let state = RecurrencePoint { state: Dtype::Fp8, ..recurrence };
         refused(Point::Recurrence(state), "state = fp8: it is one of f32, bf16");
+        let decode = SparseDecode { batch: 2, heads: 16, selected: 2048, context: 4096 };
+        let sparse = |decode| Point::Sparse(SparsePoint::Decode(decode));
+        assert!(sparse(decode).check().is_ok());
+        refused(sparse(SparseDecode { selected: 4097, ..decode }), "selected = 4097: it is from 1");
+        let many = SparseDecode { context: CONTEXT_MAX, ..decode };
+        refused(sparse(many), "context = 16777216: it is from 1 to 8388608");
         refused(
             Point::Latency(LatencyPoint { working_set: none, side: None, pair: None }),
             "working_set = 0",
@@ -484,6 +516,12 @@ mod tests {
                 key: RECURRENCE_KEY_MAX,
                 value: DIM_MAX,
             }),
+            Point::Sparse(SparsePoint::Decode(SparseDecode {
+                batch: BATCH_MAX,
+                heads: HEADS_MAX,
+                selected: CONTEXT_MAX / BATCH_MAX,
+                context: CONTEXT_MAX / BATCH_MAX,
+            })),
             Point::Attention(longest(Mask::Causal, Lengths::Equal, None)),
             Point::Attention(longest(Mask::Causal, Lengths::Ragged, Some(1))),
             Point::Attention(longest(Mask::Window(u32::MAX), Lengths::Equal, None)),

@@ -9,6 +9,7 @@ pub mod limits;
 mod machine;
 mod recurrence;
 mod sdc;
+mod sparse;
 mod wire_bytes;
 
 pub use attention::{AttentionKind, AttentionPoint, Lengths, Mask, Sequence};
@@ -21,6 +22,7 @@ pub use machine::{
 };
 pub use recurrence::{Recurrence, RecurrencePoint};
 pub use sdc::{MemoryPattern, SdcPoint};
+pub use sparse::{Sparse, SparseDecode, SparsePoint};
 pub use wire_bytes::Algorithm;
 
 use crate::{
@@ -89,6 +91,8 @@ pub enum Point {
     Fused(FusedPoint),
     /// One token of linear attention: its states updated and read out, which memory bounds.
     Recurrence(RecurrencePoint),
+    /// A step of sparse latent attention: what is selected, and attention over it.
+    Sparse(SparsePoint),
     /// A collective over all ranks.
     Collective(CollectivePoint),
     /// Access to memory other than in streams.
@@ -325,6 +329,7 @@ impl Point {
             Point::Attention(point) => point.work(),
             Point::Fused(point) => point.work(),
             Point::Recurrence(point) => point.work(),
+            Point::Sparse(point) => point.work(),
             Point::Collective(point) => point.work(),
             Point::Access(point) => point.work(),
             Point::Transfer(point) => point.work(),
@@ -353,13 +358,22 @@ impl Point {
             }),
             Point::Grouped(point) => Some(point.dtype),
             Point::Attention(point) => Some(point.multiplied_dtype()),
+            // What is dequantised is multiplied by queries of bf16.
+            Point::Sparse(SparsePoint::Decode(_)) => Some(Dtype::Bf16),
             Point::Collective(_) => None,
         }
     }
 
     /// Whether its speed is that of arithmetic, which a regulator of power lowers under load.
     pub fn depends_on_power(&self) -> bool {
-        matches!(self, Point::Compute(_) | Point::Gemm(_) | Point::Grouped(_) | Point::Attention(_))
+        matches!(
+            self,
+            Point::Compute(_)
+                | Point::Gemm(_)
+                | Point::Grouped(_)
+                | Point::Attention(_)
+                | Point::Sparse(SparsePoint::Decode(_))
+        )
     }
 
     /// The units that take part, where it is not all of them.
@@ -374,6 +388,7 @@ impl Point {
             | Point::Attention(_)
             | Point::Fused(_)
             | Point::Recurrence(_)
+            | Point::Sparse(_)
             | Point::Collective(_)
             | Point::Transfer(_)
             | Point::Launch(_)
@@ -404,6 +419,7 @@ impl Point {
             | Point::Attention(_)
             | Point::Fused(_)
             | Point::Recurrence(_)
+            | Point::Sparse(_)
             | Point::Access(_) => false,
         }
     }
@@ -420,6 +436,7 @@ impl Point {
             Point::Attention(_) => "attention",
             Point::Fused(_) => "fused",
             Point::Recurrence(_) => "recurrence",
+            Point::Sparse(_) => "sparse",
             Point::Collective(_) => "collective",
             Point::Access(_) => "access",
             Point::Transfer(_) => "transfer",
@@ -529,6 +546,7 @@ impl fmt::Display for Point {
             Point::Attention(p) => write!(f, "{p}"),
             Point::Fused(p) => write!(f, "{p}"),
             Point::Recurrence(p) => write!(f, "{p}"),
+            Point::Sparse(p) => write!(f, "{p}"),
             Point::Collective(p) => write!(f, "{p}"),
         }
     }

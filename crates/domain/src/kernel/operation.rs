@@ -4,7 +4,7 @@ use super::Params;
 use crate::{
     case::{
         Access, AttentionKind, Fused, Instruction, InstructionPoint, Launching, Layout, Recurrence,
-        StreamOperation,
+        Sparse, StreamOperation,
     },
     dtype::Dtype,
 };
@@ -45,6 +45,8 @@ pub enum Operation {
     Fused(Fused, Dtype),
     /// `recurrence/kda/f32`: a recurrence, and the element type of its states.
     Recurrence(Recurrence, Dtype),
+    /// `sparse/decode`: a step of sparse latent attention.
+    Sparse(Sparse),
     /// `access/gather`: access to memory other than in streams.
     Access(Access),
     /// `transfer/copy`: one copy between two memories.
@@ -93,6 +95,7 @@ impl Operation {
             Operation::Attention { .. } => Params::Attention(Zeroable::zeroed()),
             Operation::Fused(..) => Params::Fused(Zeroable::zeroed()),
             Operation::Recurrence(..) => Params::Recurrence(Zeroable::zeroed()),
+            Operation::Sparse(Sparse::Decode) => Params::SparseDecode(Zeroable::zeroed()),
             Operation::Access(_) => Params::Access(Zeroable::zeroed()),
             Operation::Copy => Params::Transfer(Zeroable::zeroed()),
             Operation::Launch(_) => Params::Launch(Zeroable::zeroed()),
@@ -139,6 +142,7 @@ impl fmt::Display for Operation {
             Operation::Recurrence(recurrence, state) => {
                 write!(f, "recurrence/{recurrence}/{state}")
             }
+            Operation::Sparse(step) => write!(f, "sparse/{step}"),
             Operation::Access(access) => write!(f, "access/{access}"),
             Operation::Copy => f.write_str("transfer/copy"),
             Operation::Launch(launching) => write!(f, "launch/{launching}"),
@@ -183,6 +187,7 @@ impl FromStr for Operation {
             "recurrence" => {
                 pair(rest, Recurrence::ALL).map(|(of, state)| Operation::Recurrence(of, state))
             }
+            "sparse" => one_of(Sparse::ALL, rest).map(Operation::Sparse),
             "access" => one_of(Access::ALL, rest).map(Operation::Access),
             "transfer" => (rest == "copy").then_some(Operation::Copy),
             "launch" => one_of(Launching::ALL, rest).map(Operation::Launch),
@@ -289,6 +294,7 @@ mod tests {
             "attention/f32",
             "fused/norm/fp8block",
             "recurrence/gated_delta/bf16",
+            "sparse/decode",
             "access/mix_3r1w",
             "transfer/copy",
             "launch/graph",
@@ -318,6 +324,7 @@ mod tests {
             "gemm/bf16/tn",
             "fused/norm",
             "recurrence/kda",
+            "sparse/decode/bf16",
             "attention/bf16/128",
             "stream",
             "util/evict",

@@ -43,6 +43,8 @@ closed_set! {
     Fused(FusedParams),
     /// `recurrence/*`.
     Recurrence(RecurrenceParams),
+    /// `sparse/decode`.
+    SparseDecode(SparseDecodeParams),
     /// `access/*`.
     Access(AccessParams),
     /// `transfer/copy`.
@@ -331,6 +333,27 @@ shared_with_kernels! {
         pub value: u32,
         /// Fills the last word.
         pub unused: u32,
+    }
+
+    /// Of attention over selected tokens; see [`crate::case::SparseDecode`]. All arrays are
+    /// row-major and begin at multiples of 16 bytes.
+    pub struct SparseDecodeParams {
+        /// Batch x heads x 576, `bf16`: what meets the latent, then what meets RoPE.
+        pub queries: u64,
+        /// Tokens of all sequences, 656 bytes each.
+        pub cache: u64,
+        /// Batch x selected: which of all tokens, as `u32`.
+        pub indices: u64,
+        /// Batch x heads x 512, `bf16`.
+        pub output: u64,
+        /// Sequences.
+        pub batch: u32,
+        /// Query heads of a sequence.
+        pub heads: u32,
+        /// Tokens that a sequence attends over.
+        pub selected: u32,
+        /// The factor on scores before softmax.
+        pub scale: f32,
     }
 
     /// Of `collective/check_...`: how many elements that a rank received are not what they should

@@ -231,6 +231,7 @@ fn is_open(operation: Operation) -> bool {
         | Operation::Access(_)
         | Operation::Fused(..)
         | Operation::Recurrence(..)
+        | Operation::Sparse(_)
         | Operation::Gemm(..)
         | Operation::Grouped(_)
         | Operation::Attention { .. } => true,

@@ -79,6 +79,7 @@ fn written_share(point: &Point) -> f64 {
         }
         Point::Fused(p) => share(p.written().0 as f64, all),
         Point::Recurrence(p) => share(p.written().0 as f64, all),
+        Point::Sparse(p) => share(p.written().0 as f64, all),
         Point::Transfer(_) => 0.5,
         _ => 0.0,
     }

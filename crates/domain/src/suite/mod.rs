@@ -4,10 +4,12 @@
 mod fused;
 mod gemm;
 mod recurrence;
+mod sparse;
 
 pub use fused::FusedAxes;
 pub use gemm::{GemmAxes, GroupedAxes};
 pub use recurrence::RecurrenceAxes;
+pub use sparse::SparseAxes;
 
 use crate::{
     case::{
@@ -63,6 +65,9 @@ pub struct Suite {
     /// Recurrences; absent: none planned.
     #[serde(default)]
     pub recurrence: Vec<RecurrenceAxes>,
+    /// Steps of sparse attention; absent: none planned.
+    #[serde(default)]
+    pub sparse: Vec<SparseAxes>,
     /// Absent: none planned.
     pub sdc: Option<SdcAxes>,
     /// Absent: none planned.
@@ -457,6 +462,7 @@ impl Suite {
         self.sdc.as_ref().map_or(Ok(()), SdcAxes::check)?;
         self.fused.iter().try_for_each(FusedAxes::check)?;
         self.recurrence.iter().try_for_each(RecurrenceAxes::check)?;
+        self.sparse.iter().try_for_each(SparseAxes::check)?;
         let faults = self.attention.iter().map(AttentionPoint::check);
         faults.collect::<Result<(), _>>().map_err(|why| format!("[attention] {why}"))
     }
@@ -499,6 +505,7 @@ impl Suite {
         for RecurrenceAxes { states, batches, .. } in &self.recurrence {
             lengths.push(("recurrence", vec![states.len(), batches.len()]));
         }
+        lengths.extend(self.sparse.iter().map(|axes| ("sparse", axes.lengths())));
         if let Some(SdcAxes { dtypes, shapes, patterns, memory, reduced, all_reduces, .. }) =
             &self.sdc
         {

@@ -140,6 +140,7 @@ pub fn measured_by(
             | Point::Access(_)
             | Point::Fused(_)
             | Point::Recurrence(_)
+            | Point::Sparse(_)
             | Point::Attention(_)
             | Point::Gemm(_)
             | Point::Grouped(_),

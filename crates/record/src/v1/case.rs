@@ -48,6 +48,8 @@ pub enum Point {
     Fused(FusedPoint),
     /// One token of linear attention: its states updated and read out, which memory bounds.
     Recurrence(RecurrencePoint),
+    /// A step of sparse latent attention: what is selected, and attention over it.
+    Sparse(SparsePoint),
     /// A collective over all ranks.
     Collective(CollectivePoint),
     /// Access to memory other than in streams.
@@ -62,8 +64,8 @@ pub enum Point {
 
 mirror!(enum Point of case::Point {
     Stream(point), Latency(point), Compute(point), Instruction(point), Gemm(point),
-    Grouped(point), Attention(point), Fused(point), Recurrence(point), Collective(point),
-    Access(point), Transfer(point), Launch(point), Sdc(point)
+    Grouped(point), Attention(point), Fused(point), Recurrence(point), Sparse(point),
+    Collective(point), Access(point), Transfer(point), Launch(point), Sdc(point)
 });
 
 /// A STREAM operation on `f64` elements.
@@ -260,6 +262,36 @@ pub struct RecurrencePoint {
 mirror!(RecurrencePoint of case::RecurrencePoint {
     recurrence, state, batch, heads, key_heads, key, value
 });
+
+/// A step of sparse latent attention (DSA).
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "step")]
+pub enum SparsePoint {
+    /// Attention over the tokens that were selected.
+    Decode(SparseDecode),
+}
+
+mirror!(enum SparsePoint of case::SparsePoint { Decode(point) });
+
+/// One query token of each of some sequences, whose heads attend over selected tokens of a cache: a
+/// row of 656 bytes each.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SparseDecode {
+    /// Sequences.
+    #[schemars(range(min = 1, max = limits::BATCH_MAX))]
+    pub batch: u32,
+    /// Query heads of a sequence.
+    #[schemars(range(min = 1, max = limits::HEADS_MAX))]
+    pub heads: u32,
+    /// Tokens that a sequence attends over: no more than the context has.
+    #[schemars(range(min = 1, max = limits::CONTEXT_MAX))]
+    pub selected: u32,
+    /// Tokens of a sequence's context, of which they are selected.
+    #[schemars(range(min = 1, max = limits::CONTEXT_MAX))]
+    pub context: u32,
+}
+
+mirror!(SparseDecode of case::SparseDecode { batch, heads, selected, context });
 
 /// A collective over all ranks.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,14 +4,14 @@
 
 use super::{
     engine::{COLUMNS, EXP2, Engine, Softmax},
-    kernel,
+    gathered, kernel,
     keys::{KEYS, Rows},
     packed::{PADDED, Packed, ScoreTile, SumTile},
     room,
     wide::{LANES, STEP, Wide, load},
 };
 use crate::host::kernel::HostKernel;
-use fizeau_domain::dtype::Dtype;
+use fizeau_domain::{case::SparseDecode, dtype::Dtype};
 use half::bf16;
 use std::{arch::x86_64::*, marker::PhantomData, mem::size_of, ops::Range};
 
@@ -20,6 +20,47 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         return Vec::new();
     }
     vec![kernel::<Avx2<f32>>(Dtype::F32, "avx2"), kernel::<Avx2<bf16>>(Dtype::Bf16, "avx2")]
+}
+
+pub(super) fn sparse_decode() -> Option<HostKernel> {
+    let has_all = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c");
+    has_all.then(|| gathered::kernel::<Avx2<bf16>>("avx2", widen_row))
+}
+
+/// [`gathered::Widen`]: codes become f16 of an exponent that is 8 too small, then f32.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn widen_row(row: *const u8, ahead: *const u8, key: *mut bf16) {
+    let (scales, rope) = gathered::parts(row);
+    fetch::<{ _MM_HINT_T1 }, u8>(ahead, SparseDecode::ROW as usize);
+    // The upper 16 bits of each, rounded to nearest, ties to even.
+    let narrow = |value: __m256| {
+        let bits = _mm256_castps_si256(value);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+        _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half))
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        for block in 0..gathered::SCALES {
+            let scale = _mm256_set1_ps(scales.add(block).read() * 256.0);
+            for at in (block * gathered::SCALED..(block + 1) * gathered::SCALED).step_by(STEP) {
+                let codes = _mm256_cvtepi8_epi16(_mm_loadu_si128(row.add(at).cast()));
+                let halves = _mm256_slli_epi16::<7>(codes);
+                let halves = _mm256_and_si256(halves, _mm256_set1_epi16(!0x4000));
+                let low = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+                let high = _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(halves));
+                let [low, high] = [low, high].map(|half| narrow(_mm256_mul_ps(half, scale)));
+                // Within each 128 bits; then the quarters in their order.
+                let packed = _mm256_packus_epi32(low, high);
+                let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
+                _mm256_storeu_si256(key.add(at).cast(), packed);
+            }
+        }
+        let to = key.add(SparseDecode::LATENT as usize);
+        to.copy_from_nonoverlapping(rope, SparseDecode::ROPE as usize);
+    }
 }
 
 /// Prefetches a row into the cache that the hint names.
@@ -503,6 +544,13 @@ unsafe fn accumulate_of<E: Wide, const R: usize, const W: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_widened_as_by_plain_rust() {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+            gathered::check_widen(widen_row);
+        }
+    }
 
     #[test]
     fn exp2_is_within_its_error() {

@@ -6,12 +6,12 @@ use super::{
     avx2::fetch,
     avx512_packed::{self, LANES, bf16s},
     engine::{COLUMNS, EXP2, Engine, Softmax},
-    kernel,
+    gathered, kernel,
     keys::{KEYS, Rows},
     packed::Packed,
 };
 use crate::host::{amx::Amx, kernel::HostKernel};
-use fizeau_domain::dtype::Dtype;
+use fizeau_domain::{case::SparseDecode, dtype::Dtype};
 use half::bf16;
 use std::{arch::x86_64::*, array::from_fn, mem::transmute, ops::Range};
 
@@ -30,6 +30,49 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         }
     }
     kernels
+}
+
+pub(super) fn sparse_decode() -> Vec<HostKernel> {
+    let mut kernels = Vec::new();
+    if is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512bf16")
+    {
+        if Amx::here().bf16 {
+            kernels.push(amx::with_tiles(gathered::kernel::<Bf16Amx>("amx", widen_row)));
+        }
+        kernels.push(gathered::kernel::<Bf16>("avx512", widen_row));
+    }
+    kernels
+}
+
+/// [`gathered::Widen`]: codes become f16 of an exponent that is 8 too small, then f32.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn widen_row(row: *const u8, ahead: *const u8, key: *mut bf16) {
+    const STEP: usize = 2 * LANES;
+    let (scales, rope) = gathered::parts(row);
+    fetch::<{ _MM_HINT_T1 }, u8>(ahead, SparseDecode::ROW as usize);
+    // SAFETY: the caller's promise.
+    unsafe {
+        for block in 0..gathered::SCALES {
+            let scale = _mm512_set1_ps(scales.add(block).read() * 256.0);
+            for at in (block * gathered::SCALED..(block + 1) * gathered::SCALED).step_by(STEP) {
+                let codes = _mm512_cvtepi8_epi16(_mm256_loadu_si256(row.add(at).cast()));
+                let halves = _mm512_slli_epi16::<7>(codes);
+                let halves = _mm512_and_si512(halves, _mm512_set1_epi16(!0x4000));
+                let low = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
+                let high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(halves));
+                let both = [low, high].map(|half| _mm512_mul_ps(half, scale));
+                let narrow = _mm512_cvtne2ps_pbh(both[1], both[0]);
+                _mm512_storeu_si512(key.add(at).cast(), transmute::<__m512bh, __m512i>(narrow));
+            }
+        }
+        for at in [0, STEP] {
+            let same = _mm512_loadu_si512(rope.add(at).cast());
+            _mm512_storeu_si512(key.add(SparseDecode::LATENT as usize + at).cast(), same);
+        }
+    }
 }
 
 /// Vectors of a panel of values.
@@ -488,4 +531,16 @@ packed amx::BF16, weights 2, output bf16::from_f32, place interleaved);
 fn interleaved(column: usize) -> usize {
     let (pair, column) = (column / 32 * 32, column % 32);
     pair + column / 4 % 2 * LANES + column / 8 * 4 + column % 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_widened_as_by_plain_rust() {
+        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512bf16") {
+            gathered::check_widen(widen_row);
+        }
+    }
 }

@@ -4,7 +4,8 @@
 //! and others, 2022; Milakov and Gimelshein, 2018) and, where there are fewer blocks than threads,
 //! splits the keys (Flash-Decoding, Dao and others, 2023). The arithmetic on one block is an
 //! [`engine::Engine`]'s: few rows read keys and values in place, once for all query heads that
-//! share them; many rows pack them first, where the engine can ([`packed`]).
+//! share them; many rows pack them first, where the engine can ([`packed`]). Attention over
+//! selected tokens widens them to such blocks ([`gathered`]).
 
 #![expect(unsafe_code, reason = "operands are reached through addresses, tiles through intrinsics")]
 
@@ -18,6 +19,7 @@ mod avx512;
 mod avx512_packed;
 mod blocks;
 mod engine;
+mod gathered;
 mod keys;
 mod packed;
 mod portable;
@@ -37,6 +39,17 @@ pub(super) fn kernels() -> Vec<HostKernel> {
     #[cfg(target_arch = "x86_64")]
     kernels.extend(avx2::kernels());
     kernels.extend(portable::kernels());
+    kernels
+}
+
+/// Those of `sparse/decode`, best guess first.
+pub(super) fn sparse_decode() -> Vec<HostKernel> {
+    let mut kernels = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx512::sparse_decode());
+    #[cfg(target_arch = "x86_64")]
+    kernels.extend(avx2::sparse_decode());
+    kernels.push(portable::sparse_decode());
     kernels
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     engine::{COLUMNS, EXP2, Element, Engine, Softmax},
-    kernel,
+    gathered, kernel,
     keys::{KEYS, Rows},
 };
 use crate::host::kernel::HostKernel;
@@ -15,6 +15,10 @@ pub(super) fn kernels() -> Vec<HostKernel> {
         kernel::<Portable<f32>>(Dtype::F32, "portable"),
         kernel::<Portable<bf16>>(Dtype::Bf16, "portable"),
     ]
+}
+
+pub(super) fn sparse_decode() -> HostKernel {
+    gathered::kernel::<Portable<bf16>>("portable", gathered::widen)
 }
 
 /// As many as the widest vectors have.

@@ -34,9 +34,10 @@ const AHEAD_MAX: usize = 32 << 10;
 /// A cache line of words.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Line(#[expect(dead_code, reason = "reached through its address")] [f32; 16]);
+pub(super) struct Line(#[expect(dead_code, reason = "reached through its address")] [f32; 16]);
 
-fn lines(words: usize) -> Vec<Line> {
+/// Words that begin with a cache line.
+pub(super) fn lines(words: usize) -> Vec<Line> {
     vec![Line([0.0; 16]); words.div_ceil(16)]
 }
 

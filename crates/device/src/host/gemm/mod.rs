@@ -37,6 +37,7 @@ mod words;
 
 use super::kernel::HostKernel;
 pub use planted::plant_in_sum;
+pub(super) use product::Scratch;
 
 /// All of them that this CPU can run, by operation, best guess first.
 ///

@@ -60,7 +60,7 @@ thread_local! {
 }
 
 /// This thread's memory for packed operands, given back when dropped.
-pub(super) struct Scratch(Option<Buffer>);
+pub(in crate::host) struct Scratch(Option<Buffer>);
 
 impl Scratch {
     /// Room for this many bytes. Where memory cannot be allocated, that is the launch's error.

@@ -24,7 +24,7 @@ import tempfile
 
 import machine_code
 
-KERNELS = re.compile(r"\bfizeau_device::host::(gemm|attention|stream|compute|fused|instruction|recurrence|sdc)::")
+KERNELS = re.compile(r"\bfizeau_device::host::(gemm|attention|stream|compute|fused|instruction|recurrence|sdc|sparse)::")
 INTRINSIC = re.compile(r"\bcore_arch::x86(_64)?::\w+::_mm")
 # Neither `vzeroupper` nor prefetches tell of a function's instruction set.
 VECTOR = re.compile(r"v(?!zero)\w+ .*\b[xyz]mm\d")

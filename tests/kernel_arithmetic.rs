@@ -651,3 +651,31 @@ fn attention_over_selected_tokens_is_what_it_is_defined_as() {
         check_without("sparse_decode.cpp", "sparse/portable_decode.cu", wait, left);
     }
 }
+
+#[test]
+fn selected_tokens_are_those_of_the_greatest_logits() {
+    let folder = tempfile::tempdir().expect("a directory");
+    for lanes in [32, 64] {
+        let Some(model) = model(folder.path(), "sparse_top_k.cpp", lanes) else { return };
+        let said = model.run(&[], None);
+        assert!(said.code == Some(0) && said.text.contains("checks passed"), "{}", said.text);
+    }
+    for (wait, left) in [
+        // Of equal numbers the last ones.
+        ("<< 32 | ~place", "<< 32 | place"),
+        // Negative numbers in the order of their sizes.
+        ("bits & 0x80000000 ? ~bits", "bits & 0x80000000 ? bits & 0x7fffffff"),
+        // Those above what the last one is among are counted again.
+        ("room.left = known.left - above;", "room.left = known.left;"),
+        // A part that is left out.
+        ("choose(Slots{slots, p.selected}, all,", "choose(Slots{slots, p.selected}, all - last,"),
+        // The count is not zero again.
+        ("if (room.done == blocks) *count = 0;", ""),
+        // Counts are read before all words are counted.
+        ("1u);\n  });\n  block_barrier();", "1u);\n  });"),
+        // Nothing is planted.
+        ("", ""),
+    ] {
+        check_without("sparse_top_k.cpp", "sparse/portable_top_k.cu", wait, left);
+    }
+}

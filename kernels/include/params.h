@@ -152,6 +152,17 @@ struct RecurrenceParams {
 };
 static_assert(sizeof(RecurrenceParams) == 96, "the mirror");
 
+// The greatest of some numbers; crates/domain/src/case/sparse.rs. Arrays are row-major.
+struct SparseTopKParams {
+  const f32* logits;     // rows x context
+  u32* selection;        // rows x selected
+  u32 rows;
+  u32 context;
+  u32 selected;
+  u32 unused;
+};
+static_assert(sizeof(SparseTopKParams) == 32, "the mirror");
+
 // Attention over selected tokens; crates/domain/src/case/sparse.rs. Arrays are row-major.
 struct SparseDecodeParams {
   const bf16* queries;   // batch x heads x 576

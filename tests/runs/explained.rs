@@ -50,6 +50,12 @@ key_heads = 3
 dims = [64, 21]
 
 [[sparse]]
+step = "top_k"
+rows = [2]
+selected = 32
+contexts = [300]
+
+[[sparse]]
 step = "decode"
 batches = [1]
 heads = [5]

@@ -69,6 +69,7 @@ const ALSO_CALLED: &[(&str, &str)] = &[
     ("sparseattention", "sparse"),
     ("dsa", "sparse"),
     ("flashmla", "sparse"),
+    ("topk", "top_k"),
     ("gdn", "gated_delta"),
     ("gateddeltanet", "gated_delta"),
     ("mamba", "mamba2"),

@@ -66,7 +66,7 @@ fn row(record: &Record, ceilings: &Ceilings, measurement: &Measurement) -> Vec<C
         Cell::Text(measurement.cache.to_string()),
         Cell::Bandwidth(bytes),
         cell(shares[0]),
-        Cell::Throughput(flops),
+        if work.flops.0 > 0.0 { Cell::Throughput(flops) } else { Cell::Absent },
         cell(shares[1]),
         cell(ceilings.attention_when_hot(measurement)),
         cell(shares[2]),

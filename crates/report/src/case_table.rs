@@ -149,9 +149,10 @@ pub fn rate(measurement: &Measurement) -> Cell {
         Point::Latency(_) | Point::Instruction(_) | Point::Launch(_) | Point::Sdc(_) => {
             Cell::Time(median)
         }
-        Point::Access(_) | Point::Fused(_) | Point::Recurrence(_) => {
-            Cell::Bandwidth(measurement.work.memory / median)
-        }
+        Point::Access(_)
+        | Point::Fused(_)
+        | Point::Recurrence(_)
+        | Point::Sparse(SparsePoint::TopK(_)) => Cell::Bandwidth(measurement.work.memory / median),
         Point::Transfer(point) if point.transfer.is_latency() => Cell::Time(median),
         Point::Transfer(point) => Cell::Bandwidth(point.moved() / median),
         Point::Compute(_)

@@ -6,7 +6,8 @@ use fizeau_domain::{
         Access, AttentionKind, AttentionPoint, Buffers, Case, CollectivePoint, Contents, Fused,
         FusedPoint, GemmPoint, Instruction, InstructionPoint, LatencyPoint, Launching, Layout,
         Lengths, Mask, MemoryNode, MemoryPattern, Place, Point, Recurrence, RecurrencePoint,
-        SdcPoint, SparseDecode, SparsePoint, StreamOperation, Transfer, TransferPoint, Work,
+        SdcPoint, SparseDecode, SparsePoint, SparseTopK, StreamOperation, Transfer, TransferPoint,
+        Work,
     },
     dtype::Dtype,
     outcome::Cache,
@@ -299,6 +300,11 @@ fn recurrence(point: &RecurrencePoint) -> String {
 fn sparse(point: &SparsePoint) -> String {
     let sequences = |batch: u32| counted(batch as usize, "sequence");
     match point {
+        SparsePoint::TopK(SparseTopK { rows, context, selected }) => format!(
+            "sparse latent attention (DSA), selection: of each of {} of {context} logits in f32 \
+             the places of the greatest {selected}; of equal ones the first.",
+            counted(*rows as usize, "row"),
+        ),
         SparsePoint::Decode(SparseDecode { batch, heads, selected, context }) => format!(
             "sparse latent attention (DSA), decode: one query of each of {}, whose {} attend over \
              the same {} of {context}, gathered from a cache of 656 bytes each (512 fp8 with \
@@ -537,6 +543,9 @@ pub fn check(point: &Point) -> &'static str {
         Point::Recurrence(_) => {
             "every element of the new states and of the outputs: each is the rounding of a number \
              within the stated bound of the same in f64."
+        }
+        Point::Sparse(SparsePoint::TopK(_)) => {
+            "every place, exactly: many logits are equal, also where the last selected one stands."
         }
         Point::Sparse(SparsePoint::Decode(_)) => {
             "f64 softmax over the same selected rows, and planted rows whose sums are exact."

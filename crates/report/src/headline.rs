@@ -301,8 +301,8 @@ fn best_attention_of<'r>(
 }
 
 /// The kinds of attention, in the order in which they are listed.
-const KINDS: [&str; 4] =
-    ["attention_prefill", "attention_decode", "attention_mla", "sparse_decode"];
+const KINDS: [&str; 5] =
+    ["attention_prefill", "attention_decode", "attention_mla", "sparse_top_k", "sparse_decode"];
 
 /// The kind that a point is of.
 fn kind(point: &Point) -> Option<String> {

@@ -146,7 +146,11 @@ fn values(one: &Measurement, is_nccl: bool) -> Vec<(&'static str, f64)> {
             let factor = point.collective.bus_factor(point.ranks);
             all.extend([("algbw", rate), ("busbw", rate * factor)]);
         }
-        Point::Stream(_) | Point::Access(_) | Point::Fused(_) | Point::Recurrence(_) => {
+        Point::Stream(_)
+        | Point::Access(_)
+        | Point::Fused(_)
+        | Point::Recurrence(_)
+        | Point::Sparse(SparsePoint::TopK(_)) => {
             all.push(("bw", (one.work.memory / median).0 / 1e9));
         }
         Point::Compute(_)

@@ -278,6 +278,11 @@ fn of(name: &str, params: Parameters<'_>) -> Option<Cost> {
             let bytes = 2.0 * batch * heads * key * value * width(entry.dtype);
             Cost::moving(bytes, bytes)
         }
+        (_, "sparse_top_k") => {
+            let [rows, context, selected] = [params.word(16)?, params.word(20)?, params.word(24)?];
+            let bytes = 4.0 * rows * (context + selected);
+            Cost::moving(bytes, bytes)
+        }
         (_, "sparse_decode") => {
             let [batch, heads, selected] = [params.word(32)?, params.word(36)?, params.word(40)?];
             let pairs = batch * heads * selected;

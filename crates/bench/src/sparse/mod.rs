@@ -4,6 +4,9 @@ mod cache;
 mod decode;
 #[cfg(test)]
 mod spoilt;
+#[cfg(test)]
+mod spoilt_top_k;
+mod top_k;
 
 use super::{Prepared, Rank};
 use fizeau_domain::{
@@ -26,6 +29,7 @@ pub fn cases(suite: &Suite, rank: Rank<'_>) -> Vec<Case> {
 /// Memory of a step's arrays on the device, and of what is kept beside them.
 pub fn memory(point: &SparsePoint) -> Bytes {
     match point {
+        SparsePoint::TopK(point) => top_k::memory(point),
         SparsePoint::Decode(point) => decode::memory(point),
     }
 }
@@ -33,6 +37,7 @@ pub fn memory(point: &SparsePoint) -> Bytes {
 /// Makes a case ready.
 pub fn prepare<'r>(point: &SparsePoint, kernel: &KernelName, rank: Rank<'r>) -> Prepared<'r> {
     match point {
+        SparsePoint::TopK(point) => Ok(Box::new(top_k::TopK::new(point, kernel, rank)?)),
         SparsePoint::Decode(point) => Ok(Box::new(decode::Decode::new(point, kernel, rank)?)),
     }
 }

@@ -23,6 +23,7 @@ mod rapl;
 mod recurrence;
 mod run_delay;
 mod sdc;
+mod sparse;
 mod steal;
 mod stream;
 #[cfg(target_arch = "x86_64")]
@@ -142,6 +143,7 @@ impl HostDevice {
             attention::kernels(),
             fused::kernels(),
             recurrence::kernels(),
+            sparse::kernels(),
             attention::sparse_decode(),
             sdc::kernels(),
         ];

@@ -5,7 +5,7 @@
 use super::{
     AccessPoint, AttentionPoint, Case, CollectivePoint, FusedPoint, GemmPoint, GroupedPoint,
     InstructionPoint, LatencyPoint, Layout, Mask, Point, RecurrencePoint, SdcPoint, SparseDecode,
-    SparsePoint, StreamPoint, TransferPoint,
+    SparsePoint, SparseTopK, StreamPoint, TransferPoint,
 };
 use crate::units::Bytes;
 use std::ops::RangeInclusive;
@@ -250,8 +250,17 @@ impl SparsePoint {
     /// In words.
     pub fn check(&self) -> Result<(), String> {
         match self {
+            SparsePoint::TopK(point) => point.check(),
             SparsePoint::Decode(point) => point.check(),
         }
+    }
+}
+
+impl SparseTopK {
+    fn check(&self) -> Result<(), String> {
+        within("rows", self.rows, 1..=BATCH_MAX)?;
+        within("context", self.context, 1..=CONTEXT_MAX / self.rows)?;
+        within("selected", self.selected, 1..=self.context)
     }
 }
 
@@ -435,6 +444,8 @@ mod tests {
         let sparse = |decode| Point::Sparse(SparsePoint::Decode(decode));
         assert!(sparse(decode).check().is_ok());
         refused(sparse(SparseDecode { selected: 4097, ..decode }), "selected = 4097: it is from 1");
+        let top_k = SparseTopK { rows: 0, context: 8, selected: 4 };
+        refused(Point::Sparse(SparsePoint::TopK(top_k)), "rows = 0");
         let many = SparseDecode { context: CONTEXT_MAX, ..decode };
         refused(sparse(many), "context = 16777216: it is from 1 to 8388608");
         refused(
@@ -516,6 +527,11 @@ mod tests {
                 key: RECURRENCE_KEY_MAX,
                 value: DIM_MAX,
             }),
+            Point::Sparse(SparsePoint::TopK(SparseTopK {
+                rows: 1,
+                context: CONTEXT_MAX,
+                selected: CONTEXT_MAX,
+            })),
             Point::Sparse(SparsePoint::Decode(SparseDecode {
                 batch: BATCH_MAX,
                 heads: HEADS_MAX,

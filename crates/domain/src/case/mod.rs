@@ -22,7 +22,7 @@ pub use machine::{
 };
 pub use recurrence::{Recurrence, RecurrencePoint};
 pub use sdc::{MemoryPattern, SdcPoint};
-pub use sparse::{Sparse, SparseDecode, SparsePoint};
+pub use sparse::{Sparse, SparseDecode, SparsePoint, SparseTopK};
 pub use wire_bytes::Algorithm;
 
 use crate::{
@@ -346,6 +346,7 @@ impl Point {
             Point::Latency(_)
             | Point::Fused(_)
             | Point::Recurrence(_)
+            | Point::Sparse(SparsePoint::TopK(_))
             | Point::Access(_)
             | Point::Transfer(_)
             | Point::Launch(_)

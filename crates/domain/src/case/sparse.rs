@@ -8,6 +8,8 @@ use std::fmt;
 /// One step of sparse latent attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SparsePoint {
+    /// Which tokens are selected: the greatest of their logits.
+    TopK(SparseTopK),
     /// Attention over the tokens that were selected.
     Decode(SparseDecode),
 }
@@ -15,11 +17,39 @@ pub enum SparsePoint {
 /// The steps, as kernels are listed for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sparse {
+    /// Which tokens are selected: the greatest of their logits.
+    TopK,
     /// Attention over the tokens that were selected.
     Decode,
 }
 
-named!(Sparse { Decode => "decode" });
+named!(Sparse { TopK => "top_k", Decode => "decode" });
+
+/// The greatest of some numbers in `f32`: of each row of logits, one for each token of a context,
+/// the places of those that are wanted. Of equal ones the first are taken, so that the set is
+/// exact; it is written in any order. No logit is a negative zero or not a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SparseTopK {
+    /// Rows: queries.
+    pub rows: u32,
+    /// Numbers of a row.
+    pub context: u32,
+    /// Places that are wanted of a row.
+    pub selected: u32,
+}
+
+impl SparseTopK {
+    /// Bytes that one iteration writes: a place of 4 bytes for each number that is wanted.
+    pub fn written(&self) -> Bytes {
+        Bytes(4 * u64::from(self.rows) * u64::from(self.selected))
+    }
+
+    /// Every logit read once.
+    fn work(&self) -> Work {
+        let logits = Bytes(4 * u64::from(self.rows) * u64::from(self.context));
+        Work { memory: logits + self.written(), ..Work::default() }
+    }
+}
 
 /// One query token of each of some sequences, whose heads all attend over the same selected tokens
 /// of the sequence's context. A token of the cache is a row of 656 bytes: a latent of 512 8-bit
@@ -79,6 +109,7 @@ impl SparsePoint {
     /// Which step.
     pub fn step(&self) -> Sparse {
         match self {
+            SparsePoint::TopK(_) => Sparse::TopK,
             SparsePoint::Decode(_) => Sparse::Decode,
         }
     }
@@ -86,6 +117,7 @@ impl SparsePoint {
     /// Bytes that one iteration has to write.
     pub fn written(&self) -> Bytes {
         match self {
+            SparsePoint::TopK(point) => point.written(),
             SparsePoint::Decode(point) => point.written(),
         }
     }
@@ -93,6 +125,7 @@ impl SparsePoint {
     /// What one iteration must move and compute.
     pub fn work(&self) -> Work {
         match self {
+            SparsePoint::TopK(point) => point.work(),
             SparsePoint::Decode(point) => point.work(),
         }
     }
@@ -102,6 +135,9 @@ impl fmt::Display for SparsePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/", self.step())?;
         match self {
+            SparsePoint::TopK(SparseTopK { rows, context, selected }) => {
+                write!(f, "{rows}/{selected}of{context}")
+            }
             SparsePoint::Decode(SparseDecode { batch, heads, selected, context }) => {
                 write!(f, "{batch}x{heads}/{selected}of{context}")
             }
@@ -112,6 +148,14 @@ impl fmt::Display for SparsePoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logits_are_read_once() {
+        let point = SparsePoint::TopK(SparseTopK { rows: 3, context: 20, selected: 7 });
+        assert_eq!(point.to_string(), "top_k/3/7of20");
+        assert_eq!(point.work().memory, Bytes(3 * 20 * 4) + point.written());
+        assert_eq!(point.written(), Bytes(3 * 7 * 4));
+    }
 
     #[test]
     fn rows_are_read_once_for_all_heads() {

@@ -43,6 +43,8 @@ closed_set! {
     Fused(FusedParams),
     /// `recurrence/*`.
     Recurrence(RecurrenceParams),
+    /// `sparse/top_k`.
+    SparseTopK(SparseTopKParams),
     /// `sparse/decode`.
     SparseDecode(SparseDecodeParams),
     /// `access/*`.
@@ -331,6 +333,22 @@ shared_with_kernels! {
         pub key: u32,
         /// Elements of a value.
         pub value: u32,
+        /// Fills the last word.
+        pub unused: u32,
+    }
+
+    /// Of the greatest of some numbers; see [`crate::case::SparseTopK`].
+    pub struct SparseTopKParams {
+        /// Rows x context, `f32`.
+        pub logits: u64,
+        /// Rows x selected: the places of the greatest of a row in any order, as `u32`.
+        pub selection: u64,
+        /// Rows.
+        pub rows: u32,
+        /// Numbers of a row.
+        pub context: u32,
+        /// Places that are wanted of a row.
+        pub selected: u32,
         /// Fills the last word.
         pub unused: u32,
     }

@@ -1,12 +1,21 @@
 //! The steps of sparse attention of a suite.
 
-use crate::case::{SparseDecode, SparsePoint};
+use crate::case::{SparseDecode, SparsePoint, SparseTopK};
 use serde::Deserialize;
 
 /// A step of sparse attention: all of the lists of one table with each other.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "step")]
 pub enum SparseAxes {
+    /// Which tokens are selected.
+    TopK {
+        /// Rows: queries.
+        rows: Vec<u32>,
+        /// Places that are wanted of a row, or all of a shorter one.
+        selected: u32,
+        /// Numbers of a row.
+        contexts: Vec<u32>,
+    },
     /// Attention over selected tokens.
     Decode {
         /// Sequences.
@@ -25,6 +34,14 @@ impl SparseAxes {
     pub fn points(&self) -> Vec<SparsePoint> {
         let mut points = Vec::new();
         match self {
+            SparseAxes::TopK { rows, selected, contexts } => {
+                for &rows in rows {
+                    points.extend(contexts.iter().map(|&context| {
+                        let selected = context.min(*selected);
+                        SparsePoint::TopK(SparseTopK { rows, context, selected })
+                    }));
+                }
+            }
             SparseAxes::Decode { batches, heads, selected, contexts } => {
                 for &batch in batches {
                     for &heads in heads {
@@ -43,6 +60,7 @@ impl SparseAxes {
     /// How long its lists are.
     pub(super) fn lengths(&self) -> Vec<usize> {
         match self {
+            SparseAxes::TopK { rows, contexts, .. } => vec![rows.len(), contexts.len()],
             SparseAxes::Decode { batches, heads, contexts, .. } => {
                 vec![batches.len(), heads.len(), contexts.len()]
             }

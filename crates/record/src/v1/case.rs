@@ -267,11 +267,29 @@ mirror!(RecurrencePoint of case::RecurrencePoint {
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "step")]
 pub enum SparsePoint {
+    /// Which tokens are selected: the greatest of their logits.
+    TopK(SparseTopK),
     /// Attention over the tokens that were selected.
     Decode(SparseDecode),
 }
 
-mirror!(enum SparsePoint of case::SparsePoint { Decode(point) });
+mirror!(enum SparsePoint of case::SparsePoint { TopK(point), Decode(point) });
+
+/// The places of the greatest of each row of logits in f32, of equal ones the first.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SparseTopK {
+    /// Rows: queries.
+    #[schemars(range(min = 1, max = limits::BATCH_MAX))]
+    pub rows: u32,
+    /// Numbers of a row.
+    #[schemars(range(min = 1, max = limits::CONTEXT_MAX))]
+    pub context: u32,
+    /// Places that are wanted of a row: no more than it has.
+    #[schemars(range(min = 1, max = limits::CONTEXT_MAX))]
+    pub selected: u32,
+}
+
+mirror!(SparseTopK of case::SparseTopK { rows, context, selected });
 
 /// One query token of each of some sequences, whose heads attend over selected tokens of a cache: a
 /// row of 656 bytes each.

@@ -175,6 +175,12 @@ pub fn run(args: &ClaimArgs, global: &Global) -> anyhow::Result<ExitCode> {
             Some(on) => {
                 let found = parts::part_called(&catalogue, "--on", on);
                 let (part, note) = found.map_err(|Usage(why)| usage(why))?;
+                if let Some(other) = parts::other_part_in(&catalogue, &claim.value, part) {
+                    return Err(usage(format!(
+                        "the text names {other}, and --on {on}: leave one of them out"
+                    ))
+                    .into());
+                }
                 notes.extend(note);
                 Some(part)
             }

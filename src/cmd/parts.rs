@@ -108,6 +108,18 @@ pub fn part_in<'a>(
     }
 }
 
+/// The words by which a sentence names another part than the one that is given; `None` where it
+/// names none, the same one, or does not say which.
+pub fn other_part_in(
+    catalogue: &Catalogue,
+    text: &str,
+    given: &fizeau_domain::spec::Part,
+) -> Option<String> {
+    let (part, name) = part_in(catalogue, text)?.ok()?;
+    let is_given = part.id == given.id || given.id.starts_with(&format!("{}-", spelled(&name)));
+    (!is_given).then_some(name)
+}
+
 /// Words of the longest name of a part: "RTX PRO 6000 Max-Q".
 const NAME_WORDS: usize = 4;
 
@@ -231,6 +243,19 @@ mod tests {
                 assert_eq!(found.as_deref(), Some(part.id.as_str()), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_sentence_that_names_another_part_than_the_one_that_is_given_is_noticed() {
+        let catalogue = Catalogue::load(None).expect("the embedded catalogue");
+        let other = |text: &str, on: &str| {
+            let (given, _) = part_called(&catalogue, "--on", on).map_err(|_| on).expect("a part");
+            other_part_in(&catalogue, text, given)
+        };
+        assert_eq!(other("4.8 TB/s on H200", "h100-sxm").as_deref(), Some("H200"));
+        assert_eq!(other("4.8 TB/s on H200", "h200-sxm"), None);
+        assert_eq!(other("3.9 TB/s on H100", "h100-nvl"), None);
+        assert_eq!(other("4.8 TB/s", "h100-sxm"), None);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The report of two settings in fresh pairs.
 
 use super::{Block, Cell, Column, Document, Fact, Table, Weight};
-use fizeau_domain::text::{agreed, counted};
+use fizeau_domain::{
+    text::{agreed, counted},
+    verdict::Verdict,
+};
 use fizeau_judge::ab::{Fate, JudgedCase, Trial};
 
 const COLUMNS: &[Column] = &[
@@ -38,6 +41,9 @@ pub fn document(trial: &Trial, sides: &[String; 2], warnings: &[String]) -> Docu
 fn outcome(trial: &Trial) -> String {
     let worse = trial.count(Fate::Slower) + trial.count(Fate::Broken);
     let found = match worse {
+        0 if trial.verdict() == Verdict::Inconclusive => {
+            "Cannot tell whether B is slower".to_owned()
+        }
         0 => "B is slower in no case".to_owned(),
         some => format!("B is slower or broken in {}", counted(some, "case")),
     };
@@ -66,7 +72,12 @@ fn remedy(trial: &Trial) -> Option<String> {
     let rows = trial.rows.iter().filter(|row| row.fate == Fate::Unclear);
     let mut widths: Vec<f64> = rows.filter_map(width).filter(|width| width.is_finite()).collect();
     widths.sort_by(f64::total_cmp);
+    // Pairs that others disturb are no matter of time.
+    let pairs: u32 = trial.rows.iter().map(|row| row.pairs).sum();
     let to_decide = match trial.ended {
+        Some(_) if trial.repeated > pairs => {
+            "end other work on the machine, which disturbed most pairs,"
+        }
         Some(_) => "give it more time (--budget)",
         None => "end other work on the machine",
     };

@@ -262,18 +262,21 @@ fn doubtful(cases: &[String]) -> Option<String> {
 fn of_ceilings(name: &str, record: &Record) -> Result<Hardware, String> {
     let device = &record.header.device;
     let ceilings = ceilings(record);
-    let undisturbed = disturbed(record).map(|words| format!(" ({words})")).unwrap_or_default();
+    let disturbed = disturbed(record);
+    let quiet = if disturbed.is_some() { " while nothing else runs" } else { "" };
+    let undisturbed = disturbed.map(|words| format!(" ({words})")).unwrap_or_default();
     let Some((memory, case)) = ceilings.memory else {
         return Err(format!(
             "{name} has no stream over memory by all units{undisturbed}, and no datasheet says \
-             what its memory does: run `fizeau run stream`, or give another record"
+             what its share of the memory does: run `fizeau run stream`{quiet}, or give another \
+             record"
         ));
     };
     if ceilings.peaks.is_empty() {
         return Err(format!(
             "{name} has neither matrix products nor arithmetic (gemm, compute){undisturbed}, and \
-             no datasheet says what its units do: run `fizeau run compute gemm`, or give another \
-             record"
+             no datasheet says what its share of the units does: run `fizeau run compute \
+             gemm`{quiet}, or give another record"
         ));
     }
     let memory = BytesPerSecond(memory);

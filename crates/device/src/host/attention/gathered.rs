@@ -291,9 +291,9 @@ pub(super) fn check_widen(of: Widen) {
     let mut row = [0u64; ROW / 8];
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut row);
     // Codes that are numbers, in another order for each scale.
-    for at in 0..LATENT {
+    for (at, byte) in bytes[..LATENT].iter_mut().enumerate() {
         let code = (at * 77 + at / SCALED * 5) as u8;
-        bytes[at] = if code & 0x7f == 0x7f { 0x35 } else { code };
+        *byte = if code & 0x7f == 0x7f { 0x35 } else { code };
     }
     for (at, scale) in [0.37f32, 1.0, 3e-3, 117.0].into_iter().enumerate() {
         bytes[LATENT + 4 * at..][..4].copy_from_slice(&scale.to_le_bytes());

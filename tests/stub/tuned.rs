@@ -2,7 +2,7 @@
 //! choices to the next run, and a comparison names another choice.
 
 use super::machine::{Machine, NVIDIA};
-use crate::program::say;
+use crate::{program::say, skipped};
 use fizeau_domain::{
     outcome::{Measurement, Outcome},
     tuning::{ChosenBy, Tuning},
@@ -117,4 +117,34 @@ fn a_record_without_choices_and_a_choice_that_is_not_there_are_named() {
     let outcome = record.outcomes.iter().find(|one| one.case().to_string() == CASE);
     let Some(Outcome::Skipped { reason, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(reason.contains("sm90_gone") && reason.contains("sm90_wgmma_few"), "{reason}");
+}
+
+/// Another kernel at another rung of a ladder would be taken for an effect of the limit.
+#[test]
+fn all_rungs_of_a_ladder_run_the_kernel_of_the_first() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped::because("root", "limits are set by root alone");
+    }
+    let machine = machine();
+    let suite = SUITE.replace("[measure]", "[power]\nclocks = [0.5]\n\n[measure]");
+    fs::write(machine.place.path("own.toml"), suite).expect("the suite is written");
+    let script = format!("{DRIVER},seed=5,entry.gemm_bf16_wgmma_few=1.05");
+    let args = ["run", CASE, "--suite", "own.toml", "--out", "out", "--set-limits"];
+    let mut command = machine.fizeau(&script, &args);
+    say(command.env("FIZEAU_STUB_LIMITS", machine.place.path("limits"))).ended(0);
+    let steps = fs::read_dir(machine.place.path("out")).expect("rungs");
+    let mut names: Vec<String> = steps
+        .map(|step| step.expect("a rung").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("step-"))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 3, "{names:?}");
+    let told = |name: &String| {
+        let record = machine.place.record(&format!("out/{name}"));
+        let seen = tuning(&record, CASE);
+        (seen.chosen.clone(), seen.by)
+    };
+    let all: Vec<_> = names.iter().map(told).collect();
+    let of = |by| ("sm90_wgmma_few".to_owned(), by);
+    assert_eq!(all, [of(ChosenBy::Tried), of(ChosenBy::Given), of(ChosenBy::Given)]);
 }

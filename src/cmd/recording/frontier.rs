@@ -20,6 +20,7 @@ use crate::{
         },
         signals,
     },
+    session::tuner,
     world::Choice,
 };
 use anyhow::bail;
@@ -249,6 +250,12 @@ impl Climb<'_> {
         };
         let name = format!("step-{number:02}-{word}");
         let suite = self.args.plan.suite.clone().unwrap_or_default();
+        let choices = self.choices()?;
+        let choices = choices.as_deref().and_then(Path::to_str);
+        let more: Vec<&str> = match choices {
+            Some(path) => vec!["--one-rung", "--choices", path],
+            None => vec!["--one-rung"],
+        };
         let measuring = Measuring {
             suite: &suite,
             device: self.device,
@@ -257,12 +264,24 @@ impl Climb<'_> {
             label: Some(setting),
             no_host_name: self.args.no_host_name,
             kernels: &[],
-            more: &["--one-rung"],
+            more: &more,
         };
         measuring.measure_into(&self.directory.join(&name), self.global, self.interrupted)?;
         let setting = setting.to_owned();
         self.kept.rungs.push(Kept { directory: name, setting, limit });
         self.keep()
+    }
+
+    /// Whose choices tuned kernels take: those of the first rung, so that all rungs run the same
+    /// kernels; those of `--choices`, where it is given.
+    fn choices(&self) -> anyhow::Result<Option<PathBuf>> {
+        if self.args.choices.is_some() {
+            return Ok(self.args.choices.clone());
+        }
+        let Some(first) = self.kept.rungs.first() else { return Ok(None) };
+        let first = self.directory.join(&first.directory);
+        let has_some = !tuner::choices_of(&store::read(&first)?).is_empty();
+        Ok(has_some.then_some(first))
     }
 
     fn keep(&self) -> anyhow::Result<()> {

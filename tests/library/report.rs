@@ -4,7 +4,7 @@
 use crate::{sha256, synthetic};
 use fizeau::cmd::document::{ReportFormat, render, write_all};
 use fizeau_domain::{
-    case::Point,
+    case::{Point, SparsePoint, SparseTopK},
     dtype::Dtype,
     outcome::{Failure, Measurement, Outcome, Telemetry},
     spec::{Bound, Properties, SpeedOfLight, Tier},
@@ -221,6 +221,15 @@ fn attention_without_a_ceiling_has_its_rate() {
     let brief = render(&report::brief(&record), ReportFormat::Terminal, PLAIN).expect("it renders");
     assert!(brief.contains("no ceiling was measured: add gemm and stream/read"), "{brief}");
     assert!(brief.contains("FLOP/s"), "{brief}");
+    // The step of sparse attention that selects tokens has no arithmetic: its rate is of bytes.
+    let Some(Outcome::Measured(one)) = record.outcomes.first_mut() else { panic!("measured") };
+    let point = SparseTopK { rows: 64, selected: 2048, context: 8192 };
+    one.case.point = Point::Sparse(SparsePoint::TopK(point));
+    one.work = one.case.point.work();
+    record.header.plan[0] = one.case.clone();
+    let brief = render(&report::brief(&record), ReportFormat::Terminal, PLAIN).expect("it renders");
+    let line = brief.lines().find(|line| line.starts_with("Sparse top_k"));
+    assert!(line.is_some_and(|line| line.contains("B/s")), "{brief}");
 }
 
 /// A later run of the same machine: most of it alike, one operation slower, one kernel broken.

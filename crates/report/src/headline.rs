@@ -3,7 +3,7 @@
 
 use super::{
     Ceilings, Cell, Fact, FactLimit,
-    case_table::tier_name,
+    case_table::{self, tier_name},
     ceiling::memory_peak,
     chart::measurements,
     consistency, fused,
@@ -336,11 +336,16 @@ fn attention_alone(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
     if best_attention_of(record, ceilings, |_| true).is_some() {
         return Vec::new();
     }
-    let rate = |one: &Measurement| one.work.flops / one.summary.median;
+    // The step that selects tokens has no arithmetic: its rate is of bytes.
+    let rate = |one: &Measurement| match case_table::rate(one) {
+        Cell::Bandwidth(rate) => rate.0,
+        Cell::Throughput(rate) => rate.0,
+        _ => 0.0,
+    };
     let of_kind = |wanted: &str| {
         let is_it = |one: &&Measurement| kind(&one.case.point).is_some_and(|kind| kind == wanted);
         let all = measurements(record).filter(is_it);
-        let best = all.max_by(|a, b| rate(a).0.total_cmp(&rate(b).0))?;
+        let best = all.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
         let (of, limit) = unknown(match ceilings.foreign(best) {
             Some(target) => not_made_for(target),
             None => "no ceiling was measured: add gemm and stream/read".into(),
@@ -348,7 +353,7 @@ fn attention_alone(record: &Record, ceilings: &Ceilings) -> Vec<Fact> {
         Some(Fact {
             key: wanted.into(),
             label: attention_label(best),
-            value: Cell::Throughput(rate(best)),
+            value: case_table::rate(best),
             share: None,
             of,
             limit,

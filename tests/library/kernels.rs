@@ -38,6 +38,11 @@ fn the_header_for_users_of_c_has_the_same_structs() {
     assert_eq!(of_users, in_rust);
     // One for each operation that users bring kernels of, and the two that attention points to.
     assert_eq!(of_users.len(), 8);
+    // The page has one of them, for who has the program and no header.
+    let page = fs::read_to_string("docs/your-kernel.md").expect("the page");
+    let first = header.split("\nstruct ").nth(1).and_then(|rest| rest.split("\n};").next());
+    let first = format!("struct {}\n}};", first.expect("a struct"));
+    assert!(first.starts_with("struct StreamParams {") && page.contains(&first), "{first}");
 }
 
 #[test]

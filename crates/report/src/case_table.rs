@@ -98,12 +98,17 @@ pub fn measured(record: &Record, ceilings: &Ceilings) -> Option<Table> {
         });
     }
     if measured.iter().any(|one| one.tuning.is_some()) {
-        columns.extend(TUNED);
+        // Beside the rate, which is that candidate's.
+        let at = 1 + columns.iter().position(|column| column.key == "rate").unwrap_or(0);
+        columns.splice(at..at, TUNED);
         rows.iter_mut().zip(&measured).for_each(|(row, one)| {
             let tuning = one.tuning.as_ref();
-            row.push(tuning.map_or(Cell::Absent, |tuning| text(&tuning.chosen)));
             let second = tuning.and_then(|tuning| tuning.second());
-            row.push(second.map_or(Cell::Absent, |(_, ratio)| Cell::Ratio(ratio)));
+            let cells = [
+                tuning.map_or(Cell::Absent, |tuning| text(&tuning.chosen)),
+                second.map_or(Cell::Absent, |(_, ratio)| Cell::Ratio(ratio)),
+            ];
+            row.splice(at..at, cells);
         });
     }
     Table::unless_empty("cases", "Every measured case", columns, rows)

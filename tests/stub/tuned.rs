@@ -12,21 +12,7 @@ use std::fs;
 
 /// Products of 16 rows, for which compute capability 9.0 has several kernels; its memory and its
 /// units take less time than a launch, so that a kernel's own share of speed is all that differs.
-const SUITE: &str = r#"
-name = "own"
-description = "Products whose kernels are tried"
-kernels = "best"
-
-[measure]
-samples_min = 10
-samples_max = 12
-noise_max = 0.01
-time_min = 0.0
-time_max = 0.005
-warmup_max = 0.001
-sample_min = 0.0001
-deadline = 0.5
-
+const PRODUCTS: &str = r#"
 [gemm]
 dtypes = ["bf16"]
 shapes = [[16, 256, 256]]
@@ -37,8 +23,17 @@ const DRIVER: &str = "units=4,capability=90,noise=0.02";
 
 fn machine() -> Machine {
     let machine = Machine::with(&NVIDIA);
-    fs::write(machine.place.path("own.toml"), SUITE).expect("the suite is written");
+    machine.suite(PRODUCTS);
+    begin_suite(&machine, "kernels = \"best\"");
     machine
+}
+
+/// Puts lines before the first table of the suite.
+fn begin_suite(machine: &Machine, lines: &str) {
+    let path = machine.place.path("own.toml");
+    let suite = fs::read_to_string(&path).expect("the suite");
+    let suite = suite.replacen("[measure]", &format!("{lines}\n\n[measure]"), 1);
+    fs::write(path, suite).expect("the suite is written");
 }
 
 /// A run on a driver where the kernel of an entry is by a twentieth faster than all others.
@@ -126,8 +121,7 @@ fn all_rungs_of_a_ladder_run_the_kernel_of_the_first() {
         return skipped::because("root", "limits are set by root alone");
     }
     let machine = machine();
-    let suite = SUITE.replace("[measure]", "[power]\nclocks = [0.5]\n\n[measure]");
-    fs::write(machine.place.path("own.toml"), suite).expect("the suite is written");
+    begin_suite(&machine, "[power]\nclocks = [0.5]");
     let script = format!("{DRIVER},seed=5,entry.gemm_bf16_wgmma_few=1.05");
     let args = ["run", CASE, "--suite", "own.toml", "--out", "out", "--set-limits"];
     let mut command = machine.fizeau(&script, &args);
